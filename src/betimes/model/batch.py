@@ -1,0 +1,284 @@
+"""A batch of events as columns, in the order in which they arrived.
+
+Everything inside betimes moves in batches: two NumPy columns that every part reads (`ts` and the
+dictionary-coded `type`), and the payload, which only detectors read and which therefore stays as it
+came: rows of Python dictionaries if events were fed, Arrow columns if a table was. Nothing is
+converted before somebody asks for the other form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from betimes.model import times
+from betimes.model.errors import EventError
+from betimes.model.event import Event
+from betimes.model.times import Rejected
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Payload = Sequence[dict[str, Any]] | pa.Table
+
+EventSource = "EventBatch | pa.Table | pa.RecordBatch | Iterable[Event]"
+
+
+class EventBatch:
+    """Events as columns: `ts` (int64 microseconds), `codes` into `types`, `payload`.
+
+    >>> batch = EventBatch.from_rows([Event("A", 3, {"v": 1}), Event("B", 1, {"w": 2})])
+    >>> len(batch), batch.ts.tolist(), batch[1]
+    (2, [3, 1], Event(type='B', ts=1, payload={'w': 2}))
+    >>> batch.to_arrow().to_pydict()
+    {'ts': [3, 1], 'type': ['A', 'B'], 'v': [1, None], 'w': [None, 2]}
+    """
+
+    __slots__ = ("codes", "head_start", "payload", "ts", "types")
+
+    def __init__(
+        self,
+        ts: Ints,
+        codes: Codes,
+        types: tuple[str, ...],
+        payload: Payload | None = None,
+        *,
+        head_start: Ints | None = None,
+    ) -> None:
+        self.ts = ts
+        self.codes = codes
+        self.types = types
+        self.payload = payload
+        self.head_start = head_start
+        """How much earlier than settled order each event was made (0 for input events): the
+        paper's K+, which the unit above adds to the measured delay."""
+
+    @classmethod
+    def from_rows(cls, events: Iterable[Event]) -> EventBatch:
+        """Build a batch from events; a bad time is an `EventError` that names the event."""
+        batch, rejected = cls.sift_rows(events)
+        times.refuse(rejected)
+        return batch
+
+    @classmethod
+    def sift_rows(cls, events: Iterable[Event]) -> tuple[EventBatch, list[Rejected]]:
+        """Like `from_rows`, but bad events come back beside the batch instead of raising."""
+        rows = events if isinstance(events, list) else list(events)
+        for row, event in enumerate(rows):
+            if type(event) is not Event:
+                raise EventError(
+                    f"expected Event objects, got {event!r} (a {type(event).__name__}) at row "
+                    f"{row}; build events with Event(type, ts, payload) or feed an Arrow table"
+                )
+        ts, rejected = times.from_values([event.ts for event in rows])
+        if rejected:
+            bad = {r.row for r in rejected}
+            keep = [row for row in range(len(rows)) if row not in bad]
+            rows, ts = [rows[row] for row in keep], ts[keep]
+        names = [event.type for event in rows]
+        types = tuple(dict.fromkeys(names))
+        number = {name: code for code, name in enumerate(types)}
+        codes = np.array([number[name] for name in names], dtype=np.int32)
+        return cls(ts, codes, types, [event.payload for event in rows]), rejected
+
+    @classmethod
+    def from_arrow(
+        cls,
+        table: pa.Table | pa.RecordBatch,
+        *,
+        time: str = "ts",
+        type: str = "type",
+        arrival: str | None = None,
+    ) -> EventBatch:
+        """Build a batch from Arrow columns; all columns but time and type become the payload.
+
+        `arrival` names the column that gives the arrival order; without it rows are in order.
+        """
+        batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival)
+        times.refuse(rejected)
+        return batch
+
+    @classmethod
+    def sift_arrow(
+        cls,
+        table: pa.Table | pa.RecordBatch,
+        *,
+        time: str = "ts",
+        type: str = "type",
+        arrival: str | None = None,
+    ) -> tuple[EventBatch, list[Rejected]]:
+        """Like `from_arrow`, but bad rows come back beside the batch instead of raising."""
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        for role, name in (("time", time), ("type", type), ("arrival", arrival)):
+            if name is not None and name not in table.column_names:
+                raise EventError(
+                    f"expected a column {name!r} ({role}=), got the columns "
+                    f"{table.column_names}; name the right one with {role}="
+                )
+        if arrival is not None:
+            table = table.take(pc.sort_indices(table[arrival]))
+        ts, rejected = times.from_arrow(table[time], time)
+        names = table[type]
+        if names.null_count:
+            rejected += [
+                Rejected(row, None, "the type is missing")
+                for row in np.flatnonzero(names.is_null().to_numpy()).tolist()
+            ]
+        if rejected:
+            keep = np.ones(len(ts), dtype=bool)
+            keep[[r.row for r in rejected]] = False
+            ts, table = ts[keep], table.filter(pa.array(keep))
+            rejected = sorted({r.row: r for r in rejected}.values(), key=lambda r: r.row)
+        codes, types = _encode(table[type], type)
+        return cls(ts, codes, types, table.drop_columns([time, type])), rejected
+
+    @classmethod
+    def of(cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event]) -> EventBatch:
+        """Take events in any form that `feed` accepts."""
+        if isinstance(events, EventBatch):
+            return events
+        if isinstance(events, pa.Table | pa.RecordBatch):
+            return cls.from_arrow(events)
+        if isinstance(events, Event):
+            return cls.from_rows([events])
+        return cls.from_rows(events)
+
+    @classmethod
+    def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
+        """Put batches one behind the other, in arrival order."""
+        if len(batches) == 1:
+            return batches[0]
+        number: dict[str, int] = {}
+        codes = []
+        for batch in batches:
+            table = [number.setdefault(name, len(number)) for name in batch.types]
+            codes.append(np.array(table, dtype=np.int32)[batch.codes])
+        heads = None
+        if any(batch.head_start is not None for batch in batches):
+            heads = np.concatenate(
+                [np.zeros(len(b), np.int64) if b.head_start is None else b.head_start
+                 for b in batches]
+            )  # fmt: skip
+        return cls(
+            np.concatenate([b.ts for b in batches]) if batches else np.empty(0, np.int64),
+            np.concatenate(codes) if batches else np.empty(0, np.int32),
+            tuple(number),
+            _concat_payload(batches),
+            head_start=heads,
+        )
+
+    def take(self, rows: npt.NDArray[np.intp] | Ints) -> EventBatch:
+        """The given rows, in the given order."""
+        payload = self.payload
+        if isinstance(payload, pa.Table):
+            payload = payload.take(pa.array(rows))
+        elif payload is not None:
+            payload = [payload[row] for row in rows.tolist()]
+        head = None if self.head_start is None else self.head_start[rows]
+        return EventBatch(self.ts[rows], self.codes[rows], self.types, payload, head_start=head)
+
+    def slice(self, start: int, stop: int) -> EventBatch:
+        """Rows `start` to `stop`, without copying columns."""
+        payload = self.payload
+        if isinstance(payload, pa.Table):
+            payload = payload.slice(start, stop - start)
+        elif payload is not None:
+            payload = payload[start:stop]
+        head = None if self.head_start is None else self.head_start[start:stop]
+        ts, codes = self.ts[start:stop], self.codes[start:stop]
+        return EventBatch(ts, codes, self.types, payload, head_start=head)
+
+    def column(self, name: str) -> list[Any]:
+        """One payload column as Python values; a clear error if there is no such column."""
+        if isinstance(self.payload, pa.Table) and name in self.payload.column_names:
+            return list(self.payload[name].to_pylist())
+        if self.payload is not None and not isinstance(self.payload, pa.Table):
+            missing = next((i for i, row in enumerate(self.payload) if name not in row), None)
+            if missing is None:
+                return [row[name] for row in self.payload]
+            have = f"row {missing} has {sorted(self.payload[missing])}"
+        else:
+            names = [] if self.payload is None else self.payload.column_names
+            have = f"the batch has {sorted(names)}"
+        raise EventError(f"expected a payload column {name!r}, but {have}")
+
+    def to_arrow(self) -> pa.Table:
+        """Columns `ts`, `type` and the payload's; what an event does not have is null."""
+        names = pa.DictionaryArray.from_arrays(
+            pa.array(self.codes), pa.array(self.types, type=pa.string())
+        )
+        table = pa.table({"ts": pa.array(self.ts), "type": names.cast(pa.string())})
+        payload = self.payload
+        if payload is not None and not isinstance(payload, pa.Table):
+            columns = dict.fromkeys(name for row in payload for name in row)
+            payload = pa.table({name: [row.get(name) for row in payload] for name in columns})
+        if payload is not None:
+            for name in payload.column_names:
+                table = table.append_column(name, payload[name])
+        return table
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def __iter__(self) -> Iterator[Event]:
+        payload = self.payload
+        if isinstance(payload, pa.Table):
+            payload = payload.to_pylist() if payload.num_columns else None
+        rows = payload if payload is not None else ({} for _ in range(len(self)))
+        types = self.types
+        for code, ts, row in zip(self.codes.tolist(), self.ts.tolist(), rows, strict=True):
+            yield Event(types[code], ts, row)
+
+    @overload
+    def __getitem__(self, row: int) -> Event: ...
+    @overload
+    def __getitem__(self, row: slice) -> EventBatch: ...
+    def __getitem__(self, row: int | slice) -> Event | EventBatch:
+        if isinstance(row, slice):
+            start, stop, step = row.indices(len(self))
+            if step == 1:
+                return self.slice(start, max(start, stop))
+            return self.take(np.arange(start, stop, step))
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of a batch of {len(self)} events")
+        row %= len(self)
+        return next(iter(self.slice(row, row + 1)))
+
+    def __repr__(self) -> str:
+        return f"EventBatch({len(self)} events of {len(self.types)} types)"
+
+
+def _encode(names: pa.ChunkedArray, column: str) -> tuple[Codes, tuple[str, ...]]:
+    if pa.types.is_dictionary(names.type):
+        names = names.cast(names.type.value_type)
+    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+        raise EventError(
+            f"expected the type column {column!r} to hold text, got {names.type}; "
+            "cast it to string first"
+        )
+    encoded = names.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks() if encoded.num_chunks != 1 else encoded.chunk(0)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def _concat_payload(batches: Sequence[EventBatch]) -> Payload | None:
+    payloads = [batch.payload for batch in batches]
+    if all(payload is None for payload in payloads):
+        return None
+    tables = [payload for payload in payloads if isinstance(payload, pa.Table)]
+    if len(tables) == len(payloads):
+        return pa.concat_tables(tables, promote_options="permissive")
+    rows: list[dict[str, Any]] = []
+    for batch, payload in zip(batches, payloads, strict=True):
+        if payload is None:
+            rows.extend({} for _ in range(len(batch)))
+        else:
+            rows.extend(payload.to_pylist() if isinstance(payload, pa.Table) else payload)
+    return rows

@@ -1,0 +1,142 @@
+"""Which events move the clock, and by how much.
+
+The clock of a unit is the largest time seen on its clock types (paper *slack*, section II-E.1). The
+user designates them; two questions that the paper leaves open are answered here, both from blocks
+of arrivals whose borders depend only on how many events have arrived, never on batches:
+
+* No clock type given: `ClockLearner` picks the type whose newest event is, on average, least out of
+  date: the mean gap between its events plus the mean of how far they fall behind each other.
+  Frequent types have small gaps, steady delays keep a type in order with itself. Until the first
+  choice every event moves the clock; then clock and slack are learned anew as though the chosen
+  type had been the clock from the beginning. The choice is reviewed, and given up when the type
+  falls silent or another would be twice as good.
+* Several clock types whose delays differ: `OffsetLearner` measures how far each type's newest event
+  stays behind at least, compared with the type that leads. An event of a slower type then says that
+  it is at least `ts + offset` by the leader's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.model.duration import readable
+from betimes.model.errors import OptionError
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+EVERY = "*"
+"""As clock: every event moves the clock (the textbook K-slack)."""
+
+FIRST_CHOICE, REVIEW, OFFSETS = 256, 4096, 1024
+FEWEST = 16
+"""A type is judged by at least this many of its events."""
+
+
+def parse_clock(clock: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Clock types as a tuple; None is "learn it", `("*",)` is every type.
+
+    >>> parse_clock("A"), parse_clock(["A", "B"]), parse_clock(None)
+    (('A',), ('A', 'B'), None)
+    """
+    if clock is None:
+        return None
+    types = (clock,) if isinstance(clock, str) else tuple(clock)
+    if not types or not all(isinstance(name, str) and name for name in types):
+        raise OptionError(
+            f"expected clock to be an event type, several, {EVERY!r} for every type, or None to "
+            f"learn it from the stream, got clock={clock!r}"
+        )
+    return tuple(dict.fromkeys(types))
+
+
+class BlockOfArrivals:
+    """Collects arrivals until a block is full."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.missing = size
+        self._parts: list[tuple[Ints, Codes, Ints]] = []
+
+    def note(self, ts: Ints, codes: Codes, heads: Ints) -> None:
+        self._parts.append((ts, codes, heads))
+        self.missing -= len(ts)
+
+    def drain(self, size: int) -> tuple[Ints, Codes, Ints]:
+        """The block's columns; a new block of the given size begins."""
+        ts, codes, heads = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        self.size = self.missing = size
+        self._parts = []
+        return ts, codes, heads
+
+
+class ClockLearner(BlockOfArrivals):
+    """Chooses the clock type. `chosen` is its code, `reason` a sentence for people."""
+
+    def __init__(self, max_skew: int) -> None:
+        super().__init__(FIRST_CHOICE)
+        self.max_skew = max_skew
+        self.chosen: int | None = None
+        self.reason = f"every type, until {FIRST_CHOICE} events have arrived"
+
+    def choose(self, ts: Ints, codes: Codes, types: Sequence[str]) -> bool:
+        """Judge the types of a block; say whether the choice changed."""
+        scores = {}
+        for code in np.unique(codes).tolist():
+            times = ts[codes == code]
+            if len(times) >= FEWEST:
+                scores[code] = self._staleness(times)
+        if not scores:
+            return False
+        best = min(scores, key=lambda code: (sum(scores[code]), code))
+        current = self.chosen
+        if current in scores and sum(scores[current]) <= 2 * sum(scores[best]):
+            best = current
+        gap, behind = scores[best]
+        share = np.count_nonzero(codes == best) / len(codes)
+        self.reason = (
+            f"{types[best]!r}: {share:.0%} of the events, {readable(gap)} apart, "
+            f"{readable(behind)} out of order on average"
+        )
+        if current is not None and best != current:
+            silent = "fell silent" if current not in scores else "became unsteady"
+            self.reason += f" (before: {types[current]!r}, which {silent})"
+        self.chosen = best
+        return best != current
+
+    def _staleness(self, times: Ints) -> tuple[float, float]:
+        """Mean gap and mean lag of a type's events, not counting absurd times."""
+        times = times[times - np.median(times) <= self.max_skew]
+        low, high = np.quantile(times, (0.1, 0.9))
+        gap = float(high - low) / (0.8 * len(times))
+        return gap, float(np.mean(np.maximum.accumulate(times) - times))
+
+
+class OffsetLearner(BlockOfArrivals):
+    """Measures how far the clock types stay behind the one that leads."""
+
+    def __init__(self, max_skew: int) -> None:
+        super().__init__(OFFSETS)
+        self.max_skew = max_skew
+
+    def measure(self, ts: Ints, codes: Codes, clock: Sequence[int]) -> dict[int, int]:
+        """The offset of each clock type that the block tells something about."""
+        counts = {code: int(np.count_nonzero(codes == code)) for code in clock}
+        judge = max(clock, key=lambda code: counts[code])
+        if counts[judge] < FEWEST:
+            return {}
+        by_judge = np.flatnonzero(codes == judge)
+        lags = {judge: 0}
+        for code in clock:
+            if code == judge or counts[code] < FEWEST:
+                continue
+            sound = (codes == code) & (ts - np.median(ts[codes == code]) <= self.max_skew)
+            newest = np.maximum.accumulate(np.where(sound, ts, np.iinfo(np.int64).min))
+            seen = by_judge[by_judge > np.flatnonzero(sound)[0]]
+            if len(seen) >= FEWEST:
+                lags[code] = int(np.min(np.maximum.accumulate(ts[seen]) - newest[seen]))
+        leader = min(lags.values())
+        return {code: lag - leader for code, lag in lags.items()}

@@ -1,0 +1,43 @@
+"""Duplicates: the same event delivered twice, told by its source and its number there."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.model.batch import EventBatch
+from betimes.model.errors import OptionError
+
+
+class Duplicates:
+    """Remembers the last `memory` events by (source, number) and finds those that come again."""
+
+    def __init__(self, unique: tuple[str, str], memory: int) -> None:
+        if isinstance(unique, str) or len(unique) != 2 or memory < 1:
+            raise OptionError(
+                "expected unique=(source column, number column) and remember=1 or more, "
+                f"got unique={unique!r}, remember={memory!r}"
+            )
+        self.source, self.number = unique
+        self.memory = memory
+        self.dropped = 0
+        self._seen: set[tuple[object, object]] = set()
+        self._order: deque[tuple[object, object]] = deque()
+
+    def drop(self, batch: EventBatch) -> EventBatch:
+        """The batch without events seen before; they are counted in `dropped`."""
+        keep = np.ones(len(batch), dtype=bool)
+        pairs = zip(batch.column(self.source), batch.column(self.number), strict=True)
+        for row, pair in enumerate(pairs):
+            if pair in self._seen:
+                keep[row] = False
+                continue
+            self._seen.add(pair)
+            self._order.append(pair)
+            if len(self._order) > self.memory:
+                self._seen.discard(self._order.popleft())
+        rows: npt.NDArray[np.intp] = np.flatnonzero(keep)
+        self.dropped += len(batch) - len(rows)
+        return batch if len(rows) == len(batch) else batch.take(rows)

@@ -1,0 +1,489 @@
+"""The ordering unit's loop, compiled: one call takes a whole batch, whatever its size.
+
+The terms are those of the glossary. For every arrival, in order of arrival:
+
+1. A clock event (its type has `CLOCK` in `roles`) whose time is more than `MAX_SKEW` ahead of the
+   clock is *suspect*: it does not move the clock. If a sound clock event follows, the suspects are
+   rejected; if `CONFIRM` of them come in a row, the stream really jumped and the clock follows.
+2. A measured event (`MEASURED`) waits, with its effective time `ts - head_start`, for the next
+   clock update, which tells its delay: `clock - effective time`.
+3. A clock event that is not behind the clock updates it: the waiting delays are learned, the slack
+   is set anew by the policy, and the release frontier moves.
+
+Nothing above needs the sorted buffer, so a batch is handled in three sweeps: *merge* the batch
+(sorted beforehand by NumPy) into the sorted buffer, walk the *path* of clock and slack along the
+arrivals, then *release*. An event's place on the path is the arrival at which it would have been
+released had events come singly:
+
+* attenuation 1 (paper *slack*, Algorithm 1): the first clock update at or after its own arrival
+  with `ts + slack <= clock`; releasing and settling are one;
+* below 1 (paper *speculation*, Algorithms 1 and 2): the first arrival at or after its own at which
+  the frontier, the largest `clock - attenuation * slack` so far, has reached it. An event that
+  lands behind the frontier is released at once, and what stands behind it is replayed.
+
+Invariant: the events of the buffer that are released but not settled are a prefix of it.
+
+The quantile policy learns from what each event *needed*: the smallest slack with which nothing
+later would have been released before it, `clock - successor + 1`, where the successor is the next
+larger time that had arrived. The successors of a batch are found in one backward sweep: unlink the
+new events from the merged list in reverse order of arrival; what stands behind an event when it is
+unlinked had arrived before it. An event that came too late to tell (its successor is released)
+counts with its whole lateness.
+
+All functions stay in this one module: numba's cache notices changes by file.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+NEVER = -(2**63)
+FAR = 2**63 - 1
+CONFIRM = 3
+FADE = 1.0 / 256.0
+"""Weight of the newest delay in the running mean and deviation: "recent" is some 256 delays."""
+
+# Roles of a type, as bits.
+CLOCK, MEASURED, BUFFERED, NOTICE = 1, 2, 4, 8
+
+LARGEST, DECAYING, QUANTILE = 0, 1, 2
+
+# Integer state: configuration first, then what is learned, then the buffer, then the counters.
+(
+    POLICY, MIN_SLACK, MAX_SLACK, MAX_SKEW, WINDOW,
+    NOW, SLACK, TOP, WAITING, OLDEST_WAITING, OLDEST_NOTICE,
+    IN_WINDOW, WINDOW_AT, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
+    SUSPECTS, SUSPECT_1, SUSPECT_2,
+    FRONTIER, SETTLED_TO, SETTLED_TOP,
+    HEAD, SIZE, RELEASED, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
+    ARRIVALS, UPDATES, N_RELEASED, N_SETTLED, N_LATE, N_REJECTED, N_REPLAYED, PEAK,
+    N_STATE,
+) = range(39)  # fmt: skip
+
+LEARNED = slice(NOW, SUSPECTS)
+"""The part of the state that the stream has taught: clock, slack and what they rest on."""
+
+# Float state: configuration, then what is learned.
+MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, N_FLOATS = range(8)
+
+LEARNED_FLOATS = slice(BASE, N_FLOATS)
+
+# Rows of the buffer and of the output.
+TS, ROW, CODE, AT = range(4)
+
+
+@njit(cache=True)
+def holding_time(attenuation: float, slack: int) -> int:
+    """How long an event is held back: attenuation * slack, up to whole microseconds.
+
+    The tiny factor takes back what rounding adds: 0.1 * 30 is 3, not a little more than 3.
+    """
+    if attenuation >= 1.0:
+        return slack
+    return math.ceil(attenuation * slack * (1.0 - 1e-12))
+
+
+@njit(cache=True)
+def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
+    """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place."""
+    head, size, row0 = state[HEAD], state[SIZE], state[ARRIVALS]
+    old = head + size - 1
+    new = len(order) - 1
+    free = old + len(order)
+    while new >= 0:
+        i = order[new]
+        # Not <=: an equal time that came earlier stays in front.
+        while old >= head and buffer[TS, old] > ts[i]:
+            buffer[TS, free] = buffer[TS, old]
+            buffer[ROW, free] = buffer[ROW, old]
+            buffer[CODE, free] = buffer[CODE, old]
+            old -= 1
+            free -= 1
+        buffer[TS, free] = ts[i]
+        buffer[ROW, free] = row0 + i
+        buffer[CODE, free] = codes[i]
+        places[i] = free
+        free -= 1
+        new -= 1
+    state[SIZE] = size + len(order)
+    return free + 1
+
+
+@njit(cache=True)
+def _find_successors(
+    buffer: Ints, lowest: int, end: int, places: Ints, successors: Ints, links: Ints
+) -> None:
+    """For each new event the next larger time that had arrived before it (FAR if none)."""
+    for k in range(lowest, end):
+        links[0, k - lowest] = k - 1
+        links[1, k - lowest] = k + 1
+    for i in range(len(places) - 1, -1, -1):
+        k = places[i]
+        if k < 0:
+            continue
+        after = links[1, k - lowest]
+        before = links[0, k - lowest]
+        # Equal times that had arrived stand in front, so whatever stands behind is later.
+        successors[i] = buffer[TS, after] if after < end else FAR
+        if after < end:
+            links[0, after - lowest] = before
+        if before >= lowest:
+            links[1, before - lowest] = after
+
+
+@njit(cache=True)
+def _into_window(state: Ints, window: Ints, value: int) -> None:
+    """Put a value into the sorted window in place of the oldest one."""
+    ring, ordered = window[0], window[1]
+    count = state[IN_WINDOW]
+    at = state[WINDOW_AT]
+    if count < state[WINDOW]:
+        hole = count
+        state[IN_WINDOW] = count + 1
+    else:
+        hole = np.searchsorted(ordered[:count], ring[at])
+    ring[at] = value
+    state[WINDOW_AT] = (at + 1) % state[WINDOW]
+    while hole > 0 and ordered[hole - 1] > value:
+        ordered[hole] = ordered[hole - 1]
+        hole -= 1
+    last = state[IN_WINDOW] - 1
+    while hole < last and ordered[hole + 1] < value:
+        ordered[hole] = ordered[hole + 1]
+        hole += 1
+    ordered[hole] = value
+
+
+@njit(cache=True)
+def _learn_need(state: Ints, window: Ints, ts: int, head_start: int, successor: int) -> None:
+    """Quantile policy: note how much slack this event would have needed to come in order."""
+    now = state[NOW]
+    need = 0
+    if now != NEVER:
+        if ts < state[PASSED_TOP]:
+            need = now - ts + 1 + head_start
+        elif successor <= now + head_start:
+            need = now + head_start - successor + 1
+    _into_window(state, window, need)
+    if state[FLOOR_LEFT] > 0:
+        state[FLOOR_LEFT] -= 1
+    if ts <= state[PASSED] and ts > state[PASSED_TOP]:
+        state[PASSED_TOP] = ts
+
+
+@njit(cache=True)
+def _learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> None:
+    """Take in the delays of the events that waited for this clock update."""
+    now = state[NOW]
+    if state[OLDEST_WAITING] != FAR:
+        delay = now - state[OLDEST_WAITING]
+        if delay > state[TOP]:
+            state[TOP] = delay
+    if state[POLICY] == DECAYING:
+        floats[BASE] = floats[BASE] / (1.0 + elapsed / floats[DECAY])
+        if state[OLDEST_WAITING] != FAR:
+            floats[BASE] = max(floats[BASE], float(now - state[OLDEST_WAITING]))
+    if floats[MARGIN] > 0.0:
+        for i in range(state[WAITING]):
+            difference = (now - waiting[i]) - floats[MEAN]
+            if state[MEASUREMENTS] == 0:
+                floats[MEAN] = difference
+            else:
+                step = FADE * difference
+                floats[MEAN] += step
+                floats[VARIANCE] = (1.0 - FADE) * (floats[VARIANCE] + difference * step)
+            state[MEASUREMENTS] += 1
+    if state[OLDEST_NOTICE] != FAR:
+        floor = now - state[OLDEST_NOTICE]
+        if state[FLOOR_LEFT] == 0 or floor > state[FLOOR]:
+            state[FLOOR] = floor
+        state[FLOOR_LEFT] = state[WINDOW]
+    state[WAITING] = 0
+    state[OLDEST_WAITING] = FAR
+    state[OLDEST_NOTICE] = FAR
+
+
+@njit(cache=True)
+def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
+    """The policy: what has been learned becomes the slack."""
+    if state[POLICY] == LARGEST:
+        slack = state[TOP]
+    elif state[POLICY] == DECAYING:
+        slack = math.ceil(floats[BASE])
+    else:
+        count = state[IN_WINDOW]
+        slack = 0
+        if count > 0:
+            slack = window[1, count - 1 - int(floats[MAX_LATE] * count)]
+        if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
+            slack = state[FLOOR]
+    if floats[MARGIN] > 0.0:
+        slack += math.ceil(floats[MARGIN] * math.sqrt(floats[VARIANCE]))
+    if state[POLICY] == LARGEST and slack < state[SLACK]:
+        slack = state[SLACK]
+    state[SLACK] = min(max(slack, state[MIN_SLACK]), state[MAX_SLACK])
+
+
+@njit(cache=True)
+def _is_suspect(state: Ints, time: int, row: int, rejected: Ints) -> bool:
+    """Judge a clock event's time; `rejected[0]` counts the rows that follow it there."""
+    if state[NOW] == NEVER or time - state[NOW] <= state[MAX_SKEW]:
+        for k in range(state[SUSPECTS]):
+            rejected[0] += 1
+            rejected[rejected[0]] = state[SUSPECT_1 + k]
+        state[SUSPECTS] = 0
+        return False
+    if state[SUSPECTS] == CONFIRM - 1:
+        state[SUSPECTS] = 0
+        return False
+    state[SUSPECT_1 + state[SUSPECTS]] = row
+    state[SUSPECTS] += 1
+    return True
+
+
+@njit(cache=True)
+def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -> int:
+    """Quantile policy: remember the largest time that has arrived and been passed."""
+    frontier = state[NOW] - state[SLACK]
+    if frontier > state[PASSED]:
+        state[PASSED] = frontier
+        while cursor < end and buffer[TS, cursor] <= frontier:
+            if buffer[ROW, cursor] <= row and buffer[TS, cursor] > state[PASSED_TOP]:
+                state[PASSED_TOP] = buffer[TS, cursor]
+            cursor += 1
+    return cursor
+
+
+@njit(cache=True)
+def _walk(
+    state: Ints, floats: Floats, roles: Ints, offsets: Ints, waiting: Ints, window: Ints,
+    buffer: Ints, ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
+) -> None:  # fmt: skip
+    """Walk the clock and the slack along the arrivals.
+
+    `path` gets, per arrival: clock, slack, and whether this was a clock update.
+    """
+    quantile = state[POLICY] == QUANTILE
+    row0 = state[ARRIVALS]
+    cursor, end = state[HEAD], state[HEAD] + state[SIZE]
+    for p in range(len(ts)):
+        role = roles[codes[p]]
+        time = ts[p] + offsets[codes[p]]
+        suspect = role & CLOCK and _is_suspect(state, time, row0 + p, rejected)
+        if role & MEASURED and not suspect:
+            effective = ts[p] - heads[p]
+            if effective < state[OLDEST_WAITING]:
+                state[OLDEST_WAITING] = effective
+            if floats[MARGIN] > 0.0:
+                waiting[state[WAITING]] = effective
+                state[WAITING] += 1
+            if role & NOTICE:
+                if effective < state[OLDEST_NOTICE]:
+                    state[OLDEST_NOTICE] = effective
+            elif quantile:
+                _learn_need(state, window, ts[p], heads[p], successors[p])
+        updates = role & CLOCK and not suspect and time >= state[NOW]
+        if updates:
+            elapsed = 0 if state[NOW] == NEVER else time - state[NOW]
+            state[NOW] = time
+            _learn_delays(state, floats, waiting, elapsed)
+            _set_slack(state, floats, window)
+            state[UPDATES] += 1
+            if quantile:
+                cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+        path[0, p] = state[NOW]
+        path[1, p] = state[SLACK]
+        path[2, p] = 1 if updates else 0
+
+
+@njit(cache=True)
+def _take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
+    """Take rejected suspects out of the buffer; being far ahead, they stand at its end."""
+    for k in range(1, rejected[0] + 1):
+        at = state[HEAD] + state[SIZE] - 1
+        while at >= state[HEAD] and buffer[ROW, at] != rejected[k]:
+            at -= 1
+        if at >= state[HEAD]:
+            for j in range(at, state[HEAD] + state[SIZE] - 1):
+                buffer[:, j] = buffer[:, j + 1]
+            state[SIZE] -= 1
+
+
+@njit(cache=True)
+def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
+    out[TS, k] = buffer[TS, at]
+    out[ROW, k] = buffer[ROW, at]
+    out[CODE, k] = buffer[CODE, at]
+    out[AT, k] = place
+
+
+@njit(cache=True)
+def _next_update(path: Ints, start: int, ts: int) -> int:
+    """The first clock update from `start` on that lets an event of this time pass."""
+    for p in range(start, path.shape[1]):
+        if path[2, p] and ts <= path[0, p] - path[1, p]:
+            return p
+    return path.shape[1]
+
+
+@njit(cache=True)
+def _release_in_time(state: Ints, buffer: Ints, path: Ints, reach: Ints, released: Ints) -> None:
+    """Attenuation 1: clock updates hand out what has waited for the whole slack; it settles."""
+    n, row0 = path.shape[1], state[ARRIVALS]
+    furthest = NEVER
+    for p in range(n):
+        if path[2, p]:
+            furthest = max(furthest, path[0, p] - path[1, p])
+        reach[p] = furthest
+    head, end = state[HEAD], state[HEAD] + state[SIZE]
+    at, stay, count, p = head, head, 0, 0
+    while at < end and buffer[TS, at] <= furthest:
+        while reach[p] < buffer[TS, at]:
+            p += 1
+        place = p
+        if buffer[ROW, at] - row0 > p:
+            # It arrived after its place had passed: the next update that lets it pass.
+            place = _next_update(path, buffer[ROW, at] - row0, buffer[TS, at])
+        if place < n:
+            _put_out(released, count, buffer, at, row0 + place)
+            count += 1
+        else:
+            buffer[:, stay] = buffer[:, at]
+            stay += 1
+        at += 1
+    for k in range(stay - head):
+        buffer[:, at - 1 - k] = buffer[:, stay - 1 - k]
+    state[HEAD] = at - (stay - head)
+    state[SIZE] = end - state[HEAD]
+    state[OUT_RELEASED] = state[OUT_SETTLED] = count
+    state[FRONTIER] = max(state[FRONTIER], furthest)
+    state[SETTLED_TO] = max(state[SETTLED_TO], furthest)
+
+
+@njit(cache=True)
+def _release_early(
+    state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, behind: int,
+    replayed: Ints, released: Ints, settled: Ints,
+) -> None:  # fmt: skip
+    """Attenuation below 1: hand out up to the frontier, replay behind it, settle by the slack.
+
+    `behind` is how many new events landed before something that had been released.
+    """
+    n, row0 = path.shape[1], state[ARRIVALS]
+    slack, hold = -1, 0
+    for p in range(n):
+        if path[0, p] != NEVER:
+            if path[1, p] != slack:
+                slack = path[1, p]
+                hold = holding_time(floats[ATTENUATION], slack)
+            state[FRONTIER] = max(state[FRONTIER], path[0, p] - hold)
+            # Nothing learned yet: the newest instant stays open.
+            state[SETTLED_TO] = max(state[SETTLED_TO], path[0, p] - max(slack, 1))
+        reach[0, p] = state[FRONTIER]
+        reach[1, p] = state[SETTLED_TO]
+    head, end = state[HEAD], state[HEAD] + state[SIZE]
+    at = head + state[RELEASED] + behind
+    if behind:
+        first = head
+        while buffer[ROW, first] < row0:
+            first += 1
+        for k in range(first, at):
+            arrival = max(buffer[ROW, k] - row0, -1)
+            _put_out(replayed, k - first, buffer, k, row0 + arrival if arrival >= 0 else -1)
+        state[OUT_REPLAYED] = at - first
+    count, p = 0, 0
+    while at < end and buffer[TS, at] <= state[FRONTIER]:
+        while reach[0, p] < buffer[TS, at]:
+            p += 1
+        _put_out(released, count, buffer, at, row0 + max(p, buffer[ROW, at] - row0))
+        count += 1
+        at += 1
+    state[OUT_RELEASED] = count
+    k, p = head, 0
+    while k < at and buffer[TS, k] <= state[SETTLED_TO]:
+        while reach[1, p] < buffer[TS, k]:
+            p += 1
+        _put_out(settled, k - head, buffer, k, row0 + max(p, buffer[ROW, k] - row0))
+        k += 1
+    state[OUT_SETTLED] = k - head
+    state[HEAD] = k
+    state[SIZE] = end - k
+    state[RELEASED] = at - k
+
+
+@njit(cache=True)
+def _find_late(
+    state: Ints, ts: Ints, places: Ints, settled: Ints, tops: Ints, late: Ints
+) -> None:
+    """New events that something later had been settled before; `late[0]` counts them."""
+    n, row0 = len(ts), state[ARRIVALS]
+    late[0] = 0
+    for p in range(n):
+        tops[p] = NEVER
+    for k in range(state[OUT_SETTLED]):
+        p = settled[AT, k] - row0
+        tops[p] = max(tops[p], settled[TS, k])
+    top = state[SETTLED_TOP]
+    for p in range(n):
+        if places[p] >= 0 and ts[p] < top:
+            late[0] += 1
+            late[late[0]] = row0 + p
+        top = max(top, tops[p])
+    state[SETTLED_TOP] = top
+
+
+@njit(cache=True)
+def feed(
+    state: Ints, floats: Floats, roles: Ints, offsets: Ints, waiting: Ints, window: Ints,
+    buffer: Ints, ts: Ints, codes: Codes, heads: Ints, order: Ints,
+    work: Ints, links: Ints, side: Ints, out: Ints,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Feed a batch: `order` lists the events that are buffered, sorted by (ts, arrival).
+
+    `out` receives the replayed, the released and the settled events, `side` the rows of rejected
+    and of late events behind their number, `work[:3]` the path. Returned are the three counts; the
+    last is -1 where the settled events are the released ones.
+    """
+    n = len(ts)
+    path, places, spare, reach = work[:3, :n], work[3, :n], work[4, :n], work[5:7, :n]
+    state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
+    side[0, 0] = side[1, 0] = 0
+    behind = 0
+    if state[RELEASED] > 0:
+        last = buffer[TS, state[HEAD] + state[RELEASED] - 1]
+        while behind < len(order) and ts[order[behind]] < last:
+            behind += 1
+    for p in range(n):
+        places[p] = -1
+    lowest = _merge(buffer, state, ts, codes, order, places)
+    end = state[HEAD] + state[SIZE]
+    state[PEAK] = max(state[PEAK], state[SIZE])
+    if state[POLICY] == QUANTILE:
+        _find_successors(buffer, lowest, end, places, spare, links)
+    _walk(
+        state, floats, roles, offsets, waiting, window, buffer, ts, codes, heads, spare,
+        path, side[0],
+    )  # fmt: skip
+    if side[0, 0]:
+        _take_out(state, buffer, side[0])
+    in_time = floats[ATTENUATION] >= 1.0 and state[RELEASED] == 0
+    if in_time:
+        _release_in_time(state, buffer, path, reach[0], out[1])
+    else:
+        _release_early(state, floats, buffer, path, reach, behind, out[0], out[1], out[2])
+    _find_late(state, ts, places, out[1] if in_time else out[2], spare, side[1])
+    state[N_REPLAYED] += state[OUT_REPLAYED]
+    state[N_RELEASED] += state[OUT_RELEASED] + behind
+    state[N_SETTLED] += state[OUT_SETTLED]
+    state[N_LATE] += side[1, 0]
+    state[N_REJECTED] += side[0, 0]
+    state[ARRIVALS] += n
+    return state[OUT_REPLAYED], state[OUT_RELEASED], -1 if in_time else state[OUT_SETTLED]

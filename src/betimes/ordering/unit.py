@@ -1,0 +1,305 @@
+"""The ordering unit: a stream in disorder goes in, an ordered stream comes out.
+
+`OrderingUnit` speaks with the outside and calls the compiled loop (`kernel.py`, which opens with
+the algorithm) once per batch. It cuts a batch only where the loop's configuration changes: at the
+borders of the blocks from which a clock is learned (`clock.py`), and, after the attenuation was
+raised to 1, for as long as something released early is not settled: until then the rule of
+speculation goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.model import PSEUDO, Duration, Event, EventBatch, OptionError, StreamEndedError
+from betimes.model.duration import LONGEST, microseconds
+from betimes.ordering import kernel
+from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
+from betimes.ordering.duplicates import Duplicates
+from betimes.ordering.loop import NOBODY, Loop, Step
+from betimes.ordering.ordered import Handed, Ordered
+from betimes.ordering.payloads import Payloads
+from betimes.ordering.slack import SlackPolicy
+from betimes.ordering.stats import OrderingStats
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+_log = logging.getLogger("betimes")
+
+
+class OrderingUnit:
+    """Holds events back just as long as the stream itself shows to be necessary.
+
+    The clock is read off `clock` events (a type, several, `"*"` for every type, None to learn the
+    best one), the slack is learned from measured delays. `on` names the types that are ordered and
+    handed out (None: all). See `SlackPolicy` for `slack`, `margin`, `min_slack`, `max_slack`,
+    `decay` and `max_late`. A clock event more than `max_skew` ahead is put aside unless others
+    confirm it. `unique=("source", "number")` names payload columns that tell duplicates, which are
+    dropped; the last `remember` events are known by them.
+
+    >>> unit = OrderingUnit(clock="A")
+    >>> [[e.type + str(e.ts) for e in unit.feed(Event(t, ts)).released.events]
+    ...  for t, ts in [("A", 0), ("A", 2), ("C", 1), ("A", 4), ("B", 3), ("C", 5), ("A", 6)]]
+    [['A0'], ['A2'], [], ['C1'], [], [], ['B3']]
+    >>> unit.stats.slack, unit.stats.late
+    (3, 1)
+    >>> [e.type + str(e.ts) for e in unit.finish().released.events]
+    ['A4', 'C5', 'A6']
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: str | Sequence[str] | None = None,
+        on: str | Sequence[str] | None = None,
+        slack: str | Duration = "largest",
+        margin: float = 0.0,
+        min_slack: Duration = 0,
+        max_slack: Duration | None = None,
+        decay: Duration = "60s",
+        max_late: float = 0.01,
+        attenuation: float = 1.0,
+        max_skew: Duration | None = "1h",
+        unique: tuple[str, str] | None = None,
+        remember: int = 1_000_000,
+    ) -> None:
+        policy = SlackPolicy.parse(
+            slack, margin=margin, min_slack=min_slack, max_slack=max_slack,
+            decay=decay, max_late=max_late,
+        )  # fmt: skip
+        self._clock = parse_clock(clock)
+        self._on = None if on is None else frozenset((on,) if isinstance(on, str) else on)
+        skew = LONGEST if max_skew is None else microseconds(max_skew, "max_skew")
+        several = self._clock is not None and len(self._clock) > 1
+        self._learner = ClockLearner(skew) if self._clock is None else None
+        self._offsetter = OffsetLearner(skew) if several else None
+        self._duplicates = None if unique is None else Duplicates(unique, remember)
+        self._loop = Loop(policy, skew)
+        self._state = self._loop.state
+        self.attenuation = attenuation
+        self._payloads = Payloads()
+        self._suspects: dict[int, EventBatch] = {}
+        self._ended = False
+        self._codes: dict[str, int] = {}
+        self._types: tuple[str, ...] = ()
+        self._known: tuple[str, ...] | None = None
+        self._translation: Codes | None = None
+        self._roles = np.zeros(0, np.int64)
+        self._offsets = np.zeros(0, np.int64)
+        self._counts = np.zeros(0, np.int64)
+        self._no_heads = np.zeros(1, np.int64)
+
+    @property
+    def attenuation(self) -> float:
+        """The share of the slack that is waited: 1 = pure buffering, 0 = no waiting."""
+        return float(self._loop.floats[kernel.ATTENUATION])
+
+    @attenuation.setter
+    def attenuation(self, value: float) -> None:
+        if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise OptionError(f"expected attenuation to be from 0 to 1, got attenuation={value!r}")
+        self._loop.floats[kernel.ATTENUATION] = value
+
+    def feed(
+        self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+    ) -> Ordered:
+        """Take arrivals, in order of arrival; hand out what need not wait any longer."""
+        if self._ended:
+            raise StreamEndedError(
+                "expected no more events after finish(), but feed() was called; "
+                "build a new OrderingUnit for a new stream"
+            )
+        batch = EventBatch.of(events)
+        if self._duplicates is not None:
+            batch = self._duplicates.drop(batch)
+        before = int(self._state[kernel.SLACK])
+        steps = []
+        low = 0
+        while low < len(batch) or not steps:
+            high = self._cut(low, len(batch))
+            part = batch if high - low == len(batch) else batch.slice(low, high)
+            steps.append(self._step(part))
+            low = high
+        return self._answer(steps, before)
+
+    def finish(self) -> Ordered:
+        """End of the stream: everything that is still held is handed out, in order, and settles."""
+        if self._state[kernel.NOW] == kernel.NEVER and self._state[kernel.ARRIVALS]:
+            _log.warning("%s; everything was held back until the end of the stream", self._why())
+        self._ended = True
+        return self._answer([(self._loop.drain(), [])], int(self._state[kernel.SLACK]))
+
+    @property
+    def buffer(self) -> EventBatch:
+        """The events held now, in order: first those released but not settled."""
+        ts, rows, codes = self._loop.held.copy()
+        return EventBatch(ts, codes.astype(np.int32), self._types, self._payloads.take(rows))
+
+    @property
+    def stats(self) -> OrderingStats:
+        """Counts and readings as of now."""
+        read = self._state.tolist()
+        clock = [i for i in range(len(self._types)) if self._roles[i] & kernel.CLOCK]
+        return OrderingStats(
+            arrived=read[kernel.ARRIVALS],
+            released=read[kernel.N_RELEASED],
+            settled=read[kernel.N_SETTLED],
+            buffered=read[kernel.SIZE],
+            peak=read[kernel.PEAK],
+            late=read[kernel.N_LATE],
+            replayed=read[kernel.N_REPLAYED],
+            rejected=read[kernel.N_REJECTED],
+            duplicates=0 if self._duplicates is None else self._duplicates.dropped,
+            clock=None if read[kernel.NOW] == kernel.NEVER else read[kernel.NOW],
+            clock_updates=read[kernel.UPDATES],
+            clock_types=tuple(self._types[i] for i in clock),
+            clock_reason=self._why(),
+            clock_offsets={self._types[i]: int(self._offsets[i]) for i in clock},
+            slack=read[kernel.SLACK],
+            largest_delay=read[kernel.TOP],
+            policy=self._loop.policy.name,
+            attenuation=self.attenuation,
+            types=dict(zip(self._types, self._counts.tolist(), strict=True)),
+        )
+
+    def _why(self) -> str:
+        if self._learner is not None:
+            return self._learner.reason
+        if self._clock == (EVERY,):
+            return "every type moves the clock"
+        if self._state[kernel.NOW] == kernel.NEVER:
+            came = f"only {', '.join(self._types)}" if self._types else "nothing"
+            return f"no event of the clock types {self._clock} has come, {came}"
+        return "designated"
+
+    def _cut(self, low: int, high: int) -> int:
+        """How far the batch can go in one step."""
+        if self._state[kernel.RELEASED] and self.attenuation >= 1.0:
+            return min(high, low + 1)
+        for block in (self._learner, self._offsetter):
+            if block is not None:
+                high = min(high, low + block.missing)
+        return high
+
+    def _step(self, batch: EventBatch) -> tuple[Step, list[EventBatch]]:
+        """Run the loop over a batch; return its step and the events it rejected."""
+        codes = self._translate(batch)
+        if len(codes) == 1:
+            self._counts[codes[0]] += 1
+        else:
+            self._counts += np.bincount(codes, minlength=len(self._counts))
+        heads = batch.head_start
+        if heads is None:
+            if len(self._no_heads) < len(batch):
+                self._no_heads = np.zeros(len(batch), np.int64)
+            heads = self._no_heads[: len(batch)]
+        order = self._order(batch.ts, codes)
+        first = int(self._state[kernel.ARRIVALS])
+        self._payloads.put(first, batch.payload, order)
+        step = self._loop.run(self._roles, self._offsets, batch.ts, codes, heads, order)
+        rejected = self._put_aside(batch, first, step.rejected)
+        for block in (self._learner, self._offsetter):
+            if block is not None:
+                block.note(batch.ts, codes, heads)
+                if block.missing == 0:
+                    self._review()
+        return step, rejected
+
+    def _answer(self, steps: list[tuple[Step, list[EventBatch]]], before: int) -> Ordered:
+        """Join the steps of one batch and attach the payloads."""
+        step, rejected = steps[0]
+        if len(steps) > 1:
+            step = Step(*(np.concatenate(p, axis=-1) for p in zip(*(s for s, _ in steps), strict=True)))
+            rejected = [event for _, some in steps for event in some]
+        released = self._handed(step.released)
+        settled = released if step.settled is step.released else self._handed(step.settled)
+        replayed = self._handed(step.replayed)
+        self._payloads.forget(settled.rows)
+        self._payloads.tidy(self._loop.held[kernel.ROW])
+        side = EventBatch.concat(rejected) if rejected else None
+        return Ordered(replayed, released, settled, step.path, before, step.late, side)
+
+    def _handed(self, numbers: Ints) -> Handed:
+        payload: Any = None
+        if numbers.shape[1]:
+            payload = self._payloads.take(numbers[kernel.ROW])
+        return Handed(numbers, self._types, payload)
+
+    def _order(self, ts: Ints, codes: Codes) -> Ints:
+        """The events to be buffered, sorted by (ts, arrival)."""
+        buffered = self._roles & kernel.BUFFERED
+        if buffered.all():
+            return np.argsort(ts, kind="stable")
+        mine = np.flatnonzero(buffered[codes])
+        return mine[np.argsort(ts[mine], kind="stable")]
+
+    def _put_aside(self, batch: EventBatch, first: int, rejected: Ints) -> list[EventBatch]:
+        """Remember suspect events until they are judged; give back those that were rejected."""
+        if rejected is NOBODY and not self._state[kernel.SUSPECTS]:
+            return []
+        known = self._suspects
+        taken = [
+            known[row] if row in known else batch.slice(row - first, row - first + 1)
+            for row in rejected.tolist()
+        ]
+        open_ = self._state[kernel.SUSPECT_1 :][: self._state[kernel.SUSPECTS]].tolist()
+        self._suspects = {
+            row: known[row] if row in known else batch.slice(row - first, row - first + 1)
+            for row in open_
+        }
+        return taken
+
+    # Types: their codes and their roles
+
+    def _translate(self, batch: EventBatch) -> Codes:
+        """The types of a batch in this unit's codes."""
+        if batch.types is not self._known:
+            table = [self._code(name) for name in batch.types]
+            same = table == list(range(len(table)))
+            self._translation = None if same else np.array(table, dtype=np.int32)
+            self._known = batch.types
+        return batch.codes if self._translation is None else self._translation[batch.codes]
+
+    def _code(self, name: str) -> int:
+        if name not in self._codes:
+            self._codes[name] = len(self._types)
+            self._types = (*self._types, name)
+            self._roles = np.append(self._roles, self._role(name))
+            self._offsets = np.append(self._offsets, 0)
+            self._counts = np.append(self._counts, 0)
+        return self._codes[name]
+
+    def _role(self, name: str) -> int:
+        if name == PSEUDO:
+            return kernel.MEASURED | kernel.NOTICE
+        wanted = self._on is None or name in self._on
+        role = kernel.MEASURED | kernel.BUFFERED if wanted else 0
+        if self._learner is not None:
+            moves = self._learner.chosen in (None, self._codes[name])
+        else:
+            moves = self._clock is not None and (name in self._clock or EVERY in self._clock)
+        return role | kernel.CLOCK if moves else role
+
+    def _review(self) -> None:
+        """A block of arrivals is full: judge the clock by it."""
+        if self._offsetter is not None and self._clock is not None:
+            ts, codes, _ = self._offsetter.drain(OFFSETS)
+            clock = [self._codes[name] for name in self._clock if name in self._codes]
+            for code, offset in self._offsetter.measure(ts, codes, clock).items():
+                self._offsets[code] = offset
+        if self._learner is not None:
+            ts, codes, heads = self._learner.drain(REVIEW)
+            if self._learner.choose(ts, codes, self._types):
+                for code, name in enumerate(self._types):
+                    self._roles[code] = self._role(name)
+                anew = Loop(self._loop.policy, int(self._state[kernel.MAX_SKEW]))
+                order = self._order(ts, codes)
+                anew.run(self._roles, self._offsets, ts, codes, heads, order)
+                self._loop.learn_from(anew)
