@@ -83,7 +83,8 @@ class EventBatch:
         types = tuple(dict.fromkeys(names))
         number = {name: code for code, name in enumerate(types)}
         codes = np.array([number[name] for name in names], dtype=np.int32)
-        return cls(ts, codes, types, [event.payload for event in rows]), rejected
+        payload = [event.payload for event in rows]
+        return cls(ts, codes, types, payload if any(payload) else None), rejected
 
     @classmethod
     def from_arrow(

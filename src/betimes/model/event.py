@@ -11,7 +11,7 @@ PSEUDO = "betimes.pseudo"
 They are measured like any other event and never reach a detector."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A `type`, the time `ts` at which it occurred (microseconds), and a payload.
 
     >>> hit = Event("hit", 1_500_000, {"player": "P7"})

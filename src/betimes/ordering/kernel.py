@@ -2,7 +2,7 @@
 
 The terms are those of the glossary. For every arrival, in order of arrival:
 
-1. A clock event (its type has `CLOCK` in `roles`) whose time is more than `MAX_SKEW` ahead of the
+1. A clock event (its type has the role `CLOCK`) whose time is more than `MAX_SKEW` ahead of the
    clock is *suspect*: it does not move the clock. If a sound clock event follows, the suspects are
    rejected; if `CONFIRM` of them come in a row, the stream really jumped and the clock follows.
 2. A measured event (`MEASURED`) waits, with its effective time `ts - head_start`, for the next
@@ -51,6 +51,9 @@ CONFIRM = 3
 FADE = 1.0 / 256.0
 """Weight of the newest delay in the running mean and deviation: "recent" is some 256 delays."""
 
+CAUTION = 0.9
+"""The quantile policy aims at this share of `max_late`, because it can only follow the stream."""
+
 # Roles of a type, as bits.
 CLOCK, MEASURED, BUFFERED, NOTICE = 1, 2, 4, 8
 
@@ -76,6 +79,9 @@ MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, N_FLOATS = range(8)
 
 LEARNED_FLOATS = slice(BASE, N_FLOATS)
 
+# Rows of the table of types.
+ROLE, OFFSET, COUNT = range(3)
+
 # Rows of the buffer and of the output.
 TS, ROW, CODE, AT = range(4)
 
@@ -93,7 +99,10 @@ def holding_time(attenuation: float, slack: int) -> int:
 
 @njit(cache=True)
 def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
-    """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place."""
+    """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place.
+
+    `places` gets the place of each new event; it may be empty if nobody asks.
+    """
     head, size, row0 = state[HEAD], state[SIZE], state[ARRIVALS]
     old = head + size - 1
     new = len(order) - 1
@@ -110,7 +119,8 @@ def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, place
         buffer[TS, free] = ts[i]
         buffer[ROW, free] = row0 + i
         buffer[CODE, free] = codes[i]
-        places[i] = free
+        if len(places):
+            places[i] = free
         free -= 1
         new -= 1
     state[SIZE] = size + len(order)
@@ -145,13 +155,15 @@ def _into_window(state: Ints, window: Ints, value: int) -> None:
     ring, ordered = window[0], window[1]
     count = state[IN_WINDOW]
     at = state[WINDOW_AT]
+    state[WINDOW_AT] = at + 1 if at + 1 < state[WINDOW] else 0
     if count < state[WINDOW]:
         hole = count
         state[IN_WINDOW] = count + 1
+    elif ring[at] == value:
+        return
     else:
         hole = np.searchsorted(ordered[:count], ring[at])
     ring[at] = value
-    state[WINDOW_AT] = (at + 1) % state[WINDOW]
     while hole > 0 and ordered[hole - 1] > value:
         ordered[hole] = ordered[hole - 1]
         hole -= 1
@@ -222,7 +234,8 @@ def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
         count = state[IN_WINDOW]
         slack = 0
         if count > 0:
-            slack = window[1, count - 1 - int(floats[MAX_LATE] * count)]
+            # The k-th largest of n is exceeded by a new value with probability k / (n + 1).
+            slack = window[1, count - max(1, int(CAUTION * floats[MAX_LATE] * (count + 1)))]
         if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
             slack = state[FLOOR]
     if floats[MARGIN] > 0.0:
@@ -233,9 +246,9 @@ def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
 
 
 @njit(cache=True)
-def _is_suspect(state: Ints, time: int, row: int, rejected: Ints) -> bool:
+def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
     """Judge a clock event's time; `rejected[0]` counts the rows that follow it there."""
-    if state[NOW] == NEVER or time - state[NOW] <= state[MAX_SKEW]:
+    if now == NEVER or time - now <= state[MAX_SKEW]:
         for k in range(state[SUSPECTS]):
             rejected[0] += 1
             rejected[rejected[0]] = state[SUSPECT_1 + k]
@@ -264,44 +277,64 @@ def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -
 
 @njit(cache=True)
 def _walk(
-    state: Ints, floats: Floats, roles: Ints, offsets: Ints, waiting: Ints, window: Ints,
-    buffer: Ints, ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
-) -> None:  # fmt: skip
-    """Walk the clock and the slack along the arrivals.
+    state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
+    ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
+) -> bool:  # fmt: skip
+    """Walk the clock and the slack along the arrivals; say whether any event may be late.
 
-    `path` gets, per arrival: clock, slack, and whether this was a clock update.
+    `path` gets, per arrival: the clock, the slack, and, if this was a clock update, up to which
+    time it lets events pass.
     """
     quantile = state[POLICY] == QUANTILE
+    spread = floats[MARGIN] > 0.0
+    # As long as no delay exceeds the largest so far, that policy has nothing to do.
+    quick = state[POLICY] == LARGEST and not spread
     row0 = state[ARRIVALS]
     cursor, end = state[HEAD], state[HEAD] + state[SIZE]
+    now, slack, oldest = state[NOW], state[SLACK], state[OLDEST_WAITING]
+    passed = state[SETTLED_TO]
+    maybe_late = False
+    updates = 0
     for p in range(len(ts)):
-        role = roles[codes[p]]
-        time = ts[p] + offsets[codes[p]]
-        suspect = role & CLOCK and _is_suspect(state, time, row0 + p, rejected)
+        code = codes[p]
+        role = types[ROLE, code]
+        types[COUNT, code] += 1
+        bound = NEVER
+        suspect = False
+        time = ts[p] + types[OFFSET, code]
+        if role & CLOCK and (state[SUSPECTS] > 0 or time - now > state[MAX_SKEW]):
+            suspect = _is_suspect(state, now, time, row0 + p, rejected)
         if role & MEASURED and not suspect:
             effective = ts[p] - heads[p]
-            if effective < state[OLDEST_WAITING]:
-                state[OLDEST_WAITING] = effective
-            if floats[MARGIN] > 0.0:
+            oldest = min(oldest, effective)
+            maybe_late |= ts[p] < passed
+            if spread:
                 waiting[state[WAITING]] = effective
                 state[WAITING] += 1
             if role & NOTICE:
-                if effective < state[OLDEST_NOTICE]:
-                    state[OLDEST_NOTICE] = effective
+                state[OLDEST_NOTICE] = min(state[OLDEST_NOTICE], effective)
             elif quantile:
+                state[NOW] = now
                 _learn_need(state, window, ts[p], heads[p], successors[p])
-        updates = role & CLOCK and not suspect and time >= state[NOW]
-        if updates:
-            elapsed = 0 if state[NOW] == NEVER else time - state[NOW]
-            state[NOW] = time
-            _learn_delays(state, floats, waiting, elapsed)
-            _set_slack(state, floats, window)
-            state[UPDATES] += 1
-            if quantile:
-                cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
-        path[0, p] = state[NOW]
-        path[1, p] = state[SLACK]
-        path[2, p] = 1 if updates else 0
+        if role & CLOCK and not suspect and time >= now:
+            updates += 1
+            if not quick or time - oldest > state[TOP]:
+                elapsed = 0 if now == NEVER else time - now
+                state[NOW], state[OLDEST_WAITING] = time, oldest
+                _learn_delays(state, floats, waiting, elapsed)
+                _set_slack(state, floats, window)
+                slack = state[SLACK]
+                if quantile:
+                    cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+            now, oldest = time, FAR
+            bound = now - slack
+            passed = max(passed, bound)
+        path[0, p] = now
+        path[1, p] = slack
+        path[2, p] = bound
+    state[NOW], state[OLDEST_WAITING] = now, oldest
+    state[UPDATES] += updates
+    return maybe_late
 
 
 @njit(cache=True)
@@ -329,31 +362,29 @@ def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
 def _next_update(path: Ints, start: int, ts: int) -> int:
     """The first clock update from `start` on that lets an event of this time pass."""
     for p in range(start, path.shape[1]):
-        if path[2, p] and ts <= path[0, p] - path[1, p]:
+        if ts <= path[2, p]:
             return p
     return path.shape[1]
 
 
 @njit(cache=True)
-def _release_in_time(state: Ints, buffer: Ints, path: Ints, reach: Ints, released: Ints) -> None:
+def _release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start: int) -> None:
     """Attenuation 1: clock updates hand out what has waited for the whole slack; it settles."""
     n, row0 = path.shape[1], state[ARRIVALS]
     furthest = NEVER
     for p in range(n):
-        if path[2, p]:
-            furthest = max(furthest, path[0, p] - path[1, p])
-        reach[p] = furthest
+        furthest = max(furthest, path[2, p])
     head, end = state[HEAD], state[HEAD] + state[SIZE]
     at, stay, count, p = head, head, 0, 0
     while at < end and buffer[TS, at] <= furthest:
-        while reach[p] < buffer[TS, at]:
+        while path[2, p] < buffer[TS, at]:
             p += 1
         place = p
         if buffer[ROW, at] - row0 > p:
             # It arrived after its place had passed: the next update that lets it pass.
             place = _next_update(path, buffer[ROW, at] - row0, buffer[TS, at])
         if place < n:
-            _put_out(released, count, buffer, at, row0 + place)
+            _put_out(released, start + count, buffer, at, row0 + place)
             count += 1
         else:
             buffer[:, stay] = buffer[:, at]
@@ -366,18 +397,20 @@ def _release_in_time(state: Ints, buffer: Ints, path: Ints, reach: Ints, release
     state[OUT_RELEASED] = state[OUT_SETTLED] = count
     state[FRONTIER] = max(state[FRONTIER], furthest)
     state[SETTLED_TO] = max(state[SETTLED_TO], furthest)
+    if count:
+        state[SETTLED_TOP] = max(state[SETTLED_TOP], released[TS, start + count - 1])
 
 
 @njit(cache=True)
 def _release_early(
-    state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, behind: int,
-    replayed: Ints, released: Ints, settled: Ints,
+    state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, behind: int, out: Ints
 ) -> None:  # fmt: skip
     """Attenuation below 1: hand out up to the frontier, replay behind it, settle by the slack.
 
     `behind` is how many new events landed before something that had been released.
     """
     n, row0 = path.shape[1], state[ARRIVALS]
+    released, replayed, settled = out[0], out[1], out[2]
     slack, hold = -1, 0
     for p in range(n):
         if path[0, p] != NEVER:
@@ -413,6 +446,8 @@ def _release_early(
             p += 1
         _put_out(settled, k - head, buffer, k, row0 + max(p, buffer[ROW, k] - row0))
         k += 1
+    if k > head:
+        state[SETTLED_TOP] = max(state[SETTLED_TOP], buffer[TS, k - 1])
     state[OUT_SETTLED] = k - head
     state[HEAD] = k
     state[SIZE] = end - k
@@ -421,39 +456,42 @@ def _release_early(
 
 @njit(cache=True)
 def _find_late(
-    state: Ints, ts: Ints, places: Ints, settled: Ints, tops: Ints, late: Ints
-) -> None:
-    """New events that something later had been settled before; `late[0]` counts them."""
+    state: Ints, top: int, types: Ints, ts: Ints, codes: Codes, settled: Ints, start: int,
+    tops: Ints, late: Ints,
+) -> None:  # fmt: skip
+    """New events that something later had been settled before; `late[0]` counts them.
+
+    `top` is the largest time settled before this batch.
+    """
     n, row0 = len(ts), state[ARRIVALS]
-    late[0] = 0
-    for p in range(n):
-        tops[p] = NEVER
-    for k in range(state[OUT_SETTLED]):
+    tops[:] = NEVER
+    for k in range(start, start + state[OUT_SETTLED]):
         p = settled[AT, k] - row0
         tops[p] = max(tops[p], settled[TS, k])
-    top = state[SETTLED_TOP]
     for p in range(n):
-        if places[p] >= 0 and ts[p] < top:
+        if ts[p] < top and types[ROLE, codes[p]] & BUFFERED:
             late[0] += 1
             late[late[0]] = row0 + p
         top = max(top, tops[p])
-    state[SETTLED_TOP] = top
 
 
 @njit(cache=True)
 def feed(
-    state: Ints, floats: Floats, roles: Ints, offsets: Ints, waiting: Ints, window: Ints,
-    buffer: Ints, ts: Ints, codes: Codes, heads: Ints, order: Ints,
-    work: Ints, links: Ints, side: Ints, out: Ints,
-) -> tuple[int, int, int]:  # fmt: skip
+    state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
+    ts: Ints, codes: Codes, heads: Ints, order: Ints,
+    work: Ints, links: Ints, side: Ints, out: Ints, start: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch: `order` lists the events that are buffered, sorted by (ts, arrival).
 
-    `out` receives the replayed, the released and the settled events, `side` the rows of rejected
-    and of late events behind their number, `work[:3]` the path. Returned are the three counts; the
-    last is -1 where the settled events are the released ones.
+    `out` receives the released (from `start` on), the replayed and the settled events, `side` the
+    rows of rejected and of late events behind their number, `work[:3]` the path. Returned are the
+    three counts (that of the settled is -1 where they are the released ones), the numbers of
+    rejected and late events, how many suspects are open, where the buffer ends, clock and slack.
     """
     n = len(ts)
-    path, places, spare, reach = work[:3, :n], work[3, :n], work[4, :n], work[5:7, :n]
+    if n == 1 and not types[ROLE, codes[0]] & BUFFERED:
+        order = order[:0]
+    path, spare, reach = work[:3, :n], work[3, :n], work[4:6, :n]
     state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
     side[0, 0] = side[1, 0] = 0
     behind = 0
@@ -461,29 +499,34 @@ def feed(
         last = buffer[TS, state[HEAD] + state[RELEASED] - 1]
         while behind < len(order) and ts[order[behind]] < last:
             behind += 1
-    for p in range(n):
-        places[p] = -1
+    places = reach[0] if state[POLICY] == QUANTILE else spare[:0]
+    places[:] = -1
     lowest = _merge(buffer, state, ts, codes, order, places)
-    end = state[HEAD] + state[SIZE]
     state[PEAK] = max(state[PEAK], state[SIZE])
-    if state[POLICY] == QUANTILE:
-        _find_successors(buffer, lowest, end, places, spare, links)
-    _walk(
-        state, floats, roles, offsets, waiting, window, buffer, ts, codes, heads, spare,
-        path, side[0],
+    if len(places):
+        _find_successors(buffer, lowest, state[HEAD] + state[SIZE], places, spare, links)
+    maybe_late = _walk(
+        state, floats, types, waiting, window, buffer, ts, codes, heads, spare, path, side[0]
     )  # fmt: skip
     if side[0, 0]:
         _take_out(state, buffer, side[0])
+    top = state[SETTLED_TOP]
     in_time = floats[ATTENUATION] >= 1.0 and state[RELEASED] == 0
     if in_time:
-        _release_in_time(state, buffer, path, reach[0], out[1])
+        _release_in_time(state, buffer, path, out[0], start)
     else:
-        _release_early(state, floats, buffer, path, reach, behind, out[0], out[1], out[2])
-    _find_late(state, ts, places, out[1] if in_time else out[2], spare, side[1])
+        _release_early(state, floats, buffer, path, reach, behind, out)
+    if maybe_late:
+        settled, since = (out[0], start) if in_time else (out[2], 0)
+        _find_late(state, top, types, ts, codes, settled, since, spare, side[1])
     state[N_REPLAYED] += state[OUT_REPLAYED]
     state[N_RELEASED] += state[OUT_RELEASED] + behind
     state[N_SETTLED] += state[OUT_SETTLED]
-    state[N_LATE] += side[1, 0]
     state[N_REJECTED] += side[0, 0]
+    state[N_LATE] += side[1, 0]
     state[ARRIVALS] += n
-    return state[OUT_REPLAYED], state[OUT_RELEASED], -1 if in_time else state[OUT_SETTLED]
+    return (
+        state[OUT_RELEASED], state[OUT_REPLAYED], -1 if in_time else state[OUT_SETTLED],
+        side[0, 0], side[1, 0], state[SUSPECTS], state[HEAD] + state[SIZE],
+        state[NOW], state[SLACK],
+    )  # fmt: skip

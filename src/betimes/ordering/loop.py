@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,19 +13,35 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _ROOM = 64
+_CHUNK = 8192
+"""Large batches of pure buffering are run in pieces whose columns stay in the processor's cache."""
+
 NOTHING: Ints = np.empty((4, 0), np.int64)
 NOBODY: Ints = np.empty(0, np.int64)
+_ONE: Ints = np.zeros(1, np.int64)
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, gc=False):
     """What one run of the loop gave; events as columns (ts, row, code, place)."""
 
-    replayed: Ints
     released: Ints
+    replayed: Ints
     settled: Ints
-    path: Ints
+    clock: Ints | int
+    slack: Ints | int
     late: Ints
     rejected: Ints
+
+    @classmethod
+    def join(cls, steps: list[Step]) -> Step:
+        """Several steps as one."""
+        fields = cls.__struct_fields__
+        return cls(
+            *(
+                np.concatenate([np.atleast_1d(getattr(s, f)) for s in steps], axis=-1)
+                for f in fields
+            )
+        )
 
 
 class Loop:
@@ -52,32 +67,67 @@ class Loop:
         self.window = np.zeros((2, policy.window if self._quantile else 1), np.int64)
         self.waiting = np.empty(_ROOM, np.int64)
         self._buffer = np.empty((3, _ROOM), np.int64)
+        self._end = 0
+        self.suspects = 0
+        self.clock, self.slack = kernel.NEVER, policy.min
         self._out = np.empty((3, 4, _ROOM), np.int64)
         self._links = np.empty((2, _ROOM), np.int64)
-        self._work = np.empty((7, _ROOM), np.int64)
+        self._work = np.empty((6, _ROOM), np.int64)
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
 
-    def run(
-        self, roles: Ints, offsets: Ints, ts: Ints, codes: Codes, heads: Ints, order: Ints
-    ) -> Step:
-        """Feed a batch of any size; `order` lists the buffered ones sorted by (ts, arrival)."""
+    def run(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
+        """Feed a batch of any size; `types` is the table of roles, offsets and counts."""
         n = len(ts)
-        self._reserve(n)
+        if n > _CHUNK and self.floats[kernel.ATTENUATION] >= 1.0:
+            return self._run_in_chunks(types, ts, codes, heads)
+        self._make_room(n)
         out, side = self._out, self._side
-        replayed, released, settled = kernel.feed(
-            self.state, self.floats, roles, offsets, self.waiting, self.window, self._buffer,
-            ts, codes, heads, order, self._work, self._links, side, out,
-        )  # fmt: skip
-        handed = out[1, :, :released].copy() if released else NOTHING
-        rejected, late = side[:, 0].tolist()
+        released, replayed, settled, rejected, late = self._feed(types, ts, codes, heads, out, 0)
+        handed = out[0, :, :released].copy() if released else NOTHING
+        if settled < 0:
+            given_up = handed = _by_hand_out(handed) if late else handed
+        else:
+            given_up = out[2, :, :settled].copy() if settled else NOTHING
         return Step(
-            out[0, :, :replayed].copy() if replayed else NOTHING,
             handed,
-            handed if settled < 0 else out[2, :, :settled].copy() if settled else NOTHING,
-            self._work[:2, :n].copy(),
+            out[1, :, :replayed].copy() if replayed else NOTHING,
+            given_up,
+            *((self.clock, self.slack) if n == 1 else self._work[:2, :n].copy()),
             side[1, 1 : 1 + late].copy() if late else NOBODY,
             side[0, 1 : 1 + rejected].copy() if rejected else NOBODY,
         )
+
+    def _run_in_chunks(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
+        n = len(ts)
+        out = np.empty((1, 4, self.held.shape[1] + n), np.int64)
+        path = np.empty((2, n), np.int64)
+        late, rejected = [NOBODY], [NOBODY]
+        done = 0
+        for low in range(0, n, _CHUNK):
+            part = slice(low, min(n, low + _CHUNK))
+            self._make_room(part.stop - low)
+            released, _, _, n_rejected, n_late = self._feed(
+                types, ts[part], codes[part], heads[part], out, done
+            )
+            done += released
+            path[:, part] = self._work[:2, : part.stop - low]
+            late.append(self._side[1, 1 : 1 + n_late].copy())
+            rejected.append(self._side[0, 1 : 1 + n_rejected].copy())
+        rows = np.concatenate(late)
+        handed = out[0, :, :done]
+        if len(rows):
+            handed = _by_hand_out(handed)
+        return Step(handed, NOTHING, handed, path[0], path[1], rows, np.concatenate(rejected))
+
+    def _feed(
+        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, out: Ints, start: int
+    ) -> tuple[int, int, int, int, int]:
+        a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
+            self.state, self.floats, types, self.waiting, self.window, self._buffer,
+            ts, codes, heads, _ONE if len(ts) == 1 else _sorted(types, ts, codes),
+            self._work, self._links, self._side, out, start,
+        )  # fmt: skip
+        return a, b, c, d, e
 
     def drain(self) -> Step:
         """Hand out and settle all that is held."""
@@ -88,8 +138,8 @@ class Loop:
         released = rest[:, state[kernel.RELEASED] :]
         state[kernel.N_RELEASED] += released.shape[1]
         state[kernel.N_SETTLED] += rest.shape[1]
-        state[kernel.SIZE] = state[kernel.RELEASED] = 0
-        return Step(NOTHING, released, rest, NOTHING[:2], NOBODY, NOBODY)
+        state[kernel.HEAD] = state[kernel.SIZE] = state[kernel.RELEASED] = self._end = 0
+        return Step(released, NOTHING, rest, NOBODY, NOBODY, NOBODY, NOBODY)
 
     @property
     def held(self) -> Ints:
@@ -103,25 +153,39 @@ class Loop:
         self.floats[kernel.LEARNED_FLOATS] = other.floats[kernel.LEARNED_FLOATS]
         self.window = other.window.copy()
         self.waiting = other.waiting.copy()
+        self.clock, self.slack = other.clock, other.slack
 
-    def _reserve(self, n: int) -> None:
-        """Make room for n more events."""
-        state = self.state
-        first, size = int(state[kernel.HEAD]), int(state[kernel.SIZE])
-        need = size + n
-        if first + need > self._buffer.shape[1]:
-            # Twice what is needed, so that moving to the front is rare.
-            moved = np.empty((3, max(self._buffer.shape[1], 2 * need)), np.int64)
-            moved[:, :size] = self.held
-            self._buffer = moved
-            state[kernel.HEAD] = 0
-        if need > self._out.shape[2]:
-            self._out = np.empty((3, 4, 2 * need), np.int64)
-            self._links = np.empty((2, 2 * need if self._quantile else 1), np.int64)
+    def _make_room(self, n: int) -> None:
+        """Make room for n more events: twice what is needed, so that this stays rare."""
+        if self._end + n > self._buffer.shape[1]:
+            held = self.held
+            size = held.shape[1]
+            if 2 * (size + n) > self._buffer.shape[1]:
+                room = 2 * (size + n)
+                self._buffer = np.empty((3, room), np.int64)
+                self._out = np.empty((3, 4, room), np.int64)
+                self._links = np.empty((2, room if self._quantile else 1), np.int64)
+            self._buffer[:, :size] = held
+            self.state[kernel.HEAD] = 0
+            self._end = size
         if n > self._work.shape[1]:
-            self._work = np.empty((7, n), np.int64)
+            self._work = np.empty((6, n), np.int64)
             self._side = np.empty((2, n + kernel.CONFIRM), np.int64)
         if self.policy.margin > 0:
-            waiting = int(state[kernel.WAITING]) + n
+            waiting = int(self.state[kernel.WAITING]) + n
             if waiting > len(self.waiting):
                 self.waiting = np.append(self.waiting, np.empty(waiting, np.int64))
+
+
+def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
+    """The events that are buffered, sorted by (ts, arrival)."""
+    buffered = types[kernel.ROLE] & kernel.BUFFERED
+    if buffered.all():
+        return np.argsort(ts, kind="stable")
+    mine = np.flatnonzero(buffered[codes])
+    return mine[np.argsort(ts[mine], kind="stable")]
+
+
+def _by_hand_out(events: Ints) -> Ints:
+    """In the order of handing out, which differs from that of time by late events only."""
+    return events[:, np.argsort(events[kernel.AT], kind="stable")]

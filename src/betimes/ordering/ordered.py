@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from betimes.model.batch import EventBatch, Payload
 from betimes.model.event import PSEUDO
 from betimes.ordering import kernel
+from betimes.ordering.loop import Step
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,44 +49,60 @@ class Handed:
         return self._numbers.shape[1]
 
 
-class Ordered:
+class Ordered(msgspec.Struct, gc=False):
     """The answer of an ordering unit to a batch of arrivals.
 
     The detector is handed `replayed` first (going back to before the first of them), then
     `released`. At attenuation 1 nothing is replayed, and what is released is settled.
     """
 
-    __slots__ = ("clock", "late", "rejected", "released", "replayed", "settled", "slack", "_before")
+    step: Step
+    types: tuple[str, ...]
+    slack_before: int
+    payloads: tuple[Payload | None, Payload | None, Payload | None]
+    side: EventBatch | None = None
 
-    def __init__(
-        self,
-        replayed: Handed,
-        released: Handed,
-        settled: Handed,
-        path: Ints,
-        slack_before: int,
-        late: Ints,
-        rejected: EventBatch | None,
-    ) -> None:
-        self.replayed = replayed
-        self.released = released
-        self.settled = settled
-        self.clock: Ints = path[0]
+    @property
+    def replayed(self) -> Handed:
+        """Events handed out again, and the ones that landed before them."""
+        return Handed(self.step.replayed, self.types, self.payloads[1])
+
+    @property
+    def released(self) -> Handed:
+        """Events handed out for the first time."""
+        return Handed(self.step.released, self.types, self.payloads[0])
+
+    @property
+    def settled(self) -> Handed:
+        """Events given up for good."""
+        return Handed(self.step.settled, self.types, self.payloads[2])
+
+    @property
+    def clock(self) -> Ints:
         """The clock after each arrival; `betimes.ordering.NEVER` before the first clock event."""
-        self.slack: Ints = path[1]
+        return np.atleast_1d(self.step.clock)
+
+    @property
+    def slack(self) -> Ints:
         """The slack after each arrival."""
-        self.late = late
+        return np.atleast_1d(self.step.slack)
+
+    @property
+    def late(self) -> Ints:
         """Arrival numbers of events that came after something later had settled."""
-        self.rejected = EventBatch.concat([]) if rejected is None else rejected
+        return self.step.late
+
+    @property
+    def rejected(self) -> EventBatch:
         """Clock events absurdly far ahead, taken out of the stream."""
-        self._before = slack_before
+        return EventBatch.concat([]) if self.side is None else self.side
 
     @property
     def notices(self) -> EventBatch:
         """Pseudo events for the units above, one for each time the slack grew."""
-        before = np.concatenate(([self._before], self.slack[:-1])) if len(self.slack) else self.slack
-        grown = np.flatnonzero(self.slack > before)
-        ts = np.maximum(self.clock[grown] - self.slack[grown], 0)
+        clock, slack = self.clock, self.slack
+        grown = np.flatnonzero(np.diff(slack, prepend=self.slack_before) > 0)
+        ts = np.maximum(clock[grown] - slack[grown], 0)
         return EventBatch(ts, np.zeros(len(ts), np.int32), (PSEUDO,))
 
     def __repr__(self) -> str:

@@ -36,6 +36,8 @@ class Payloads:
 
     def take(self, rows: Ints) -> Payload | None:
         """The payloads of these rows, in this order."""
+        if not len(rows):
+            return None
         if self._rows and not self._tables:
             return [self._rows.get(row, {}) for row in rows.tolist()]
         if not self._tables:

@@ -17,13 +17,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model import PSEUDO, Duration, Event, EventBatch, OptionError, StreamEndedError
+from betimes.model import (
+    PSEUDO,
+    Duration,
+    Event,
+    EventBatch,
+    OptionError,
+    StreamEndedError,
+    times,
+)
+from betimes.model.batch import Payload
 from betimes.model.duration import LONGEST, microseconds
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import NOBODY, Loop, Step
-from betimes.ordering.ordered import Handed, Ordered
+from betimes.ordering.loop import Loop, Step
+from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.stats import OrderingStats
@@ -32,6 +41,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
+_NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
 
 class OrderingUnit:
@@ -45,8 +55,10 @@ class OrderingUnit:
     dropped; the last `remember` events are known by them.
 
     >>> unit = OrderingUnit(clock="A")
-    >>> [[e.type + str(e.ts) for e in unit.feed(Event(t, ts)).released.events]
-    ...  for t, ts in [("A", 0), ("A", 2), ("C", 1), ("A", 4), ("B", 3), ("C", 5), ("A", 6)]]
+    >>> [
+    ...     [e.type + str(e.ts) for e in unit.feed(Event(t, ts)).released.events]
+    ...     for t, ts in [("A", 0), ("A", 2), ("C", 1), ("A", 4), ("B", 3), ("C", 5), ("A", 6)]
+    ... ]
     [['A0'], ['A2'], [], ['C1'], [], [], ['B3']]
     >>> unit.stats.slack, unit.stats.late
     (3, 1)
@@ -85,16 +97,18 @@ class OrderingUnit:
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
+        self._has_payloads = False
         self._suspects: dict[int, EventBatch] = {}
         self._ended = False
         self._codes: dict[str, int] = {}
         self._types: tuple[str, ...] = ()
         self._known: tuple[str, ...] | None = None
         self._translation: Codes | None = None
-        self._roles = np.zeros(0, np.int64)
-        self._offsets = np.zeros(0, np.int64)
-        self._counts = np.zeros(0, np.int64)
+        self._table = np.zeros((3, 0), np.int64)
         self._no_heads = np.zeros(1, np.int64)
+        self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
+        helpers = (self._learner, self._offsetter, self._duplicates)
+        self._is_plain = all(helper is None for helper in helpers)
 
     @property
     def attenuation(self) -> float:
@@ -116,25 +130,28 @@ class OrderingUnit:
                 "expected no more events after finish(), but feed() was called; "
                 "build a new OrderingUnit for a new stream"
             )
+        if type(events) is Event and events.type in self._codes and self._is_plain:
+            return self._feed_one(events)
         batch = EventBatch.of(events)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
-        before = int(self._state[kernel.SLACK])
-        steps = []
+        before = self._loop.slack
+        steps: list[Step] = []
+        rejected: list[EventBatch] = []
         low = 0
         while low < len(batch) or not steps:
             high = self._cut(low, len(batch))
             part = batch if high - low == len(batch) else batch.slice(low, high)
-            steps.append(self._step(part))
+            steps.append(self._step(part, rejected))
             low = high
-        return self._answer(steps, before)
+        return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
 
     def finish(self) -> Ordered:
         """End of the stream: everything that is still held is handed out, in order, and settles."""
-        if self._state[kernel.NOW] == kernel.NEVER and self._state[kernel.ARRIVALS]:
+        if self._loop.clock == kernel.NEVER and self._state[kernel.ARRIVALS]:
             _log.warning("%s; everything was held back until the end of the stream", self._why())
         self._ended = True
-        return self._answer([(self._loop.drain(), [])], int(self._state[kernel.SLACK]))
+        return self._answer(self._loop.drain(), [], self._loop.slack)
 
     @property
     def buffer(self) -> EventBatch:
@@ -146,7 +163,7 @@ class OrderingUnit:
     def stats(self) -> OrderingStats:
         """Counts and readings as of now."""
         read = self._state.tolist()
-        clock = [i for i in range(len(self._types)) if self._roles[i] & kernel.CLOCK]
+        clock = [i for i in range(len(self._types)) if self._table[kernel.ROLE, i] & kernel.CLOCK]
         return OrderingStats(
             arrived=read[kernel.ARRIVALS],
             released=read[kernel.N_RELEASED],
@@ -161,12 +178,12 @@ class OrderingUnit:
             clock_updates=read[kernel.UPDATES],
             clock_types=tuple(self._types[i] for i in clock),
             clock_reason=self._why(),
-            clock_offsets={self._types[i]: int(self._offsets[i]) for i in clock},
+            clock_offsets={self._types[i]: int(self._table[kernel.OFFSET, i]) for i in clock},
             slack=read[kernel.SLACK],
             largest_delay=read[kernel.TOP],
             policy=self._loop.policy.name,
             attenuation=self.attenuation,
-            types=dict(zip(self._types, self._counts.tolist(), strict=True)),
+            types=dict(zip(self._types, self._table[kernel.COUNT].tolist(), strict=True)),
         )
 
     def _why(self) -> str:
@@ -174,7 +191,7 @@ class OrderingUnit:
             return self._learner.reason
         if self._clock == (EVERY,):
             return "every type moves the clock"
-        if self._state[kernel.NOW] == kernel.NEVER:
+        if self._loop.clock == kernel.NEVER:
             came = f"only {', '.join(self._types)}" if self._types else "nothing"
             return f"no event of the clock types {self._clock} has come, {came}"
         return "designated"
@@ -188,72 +205,73 @@ class OrderingUnit:
                 high = min(high, low + block.missing)
         return high
 
-    def _step(self, batch: EventBatch) -> tuple[Step, list[EventBatch]]:
-        """Run the loop over a batch; return its step and the events it rejected."""
+    def _step(self, batch: EventBatch, rejected: list[EventBatch]) -> Step:
+        """Run the loop over a batch; add the events that it rejects."""
         codes = self._translate(batch)
-        if len(codes) == 1:
-            self._counts[codes[0]] += 1
-        else:
-            self._counts += np.bincount(codes, minlength=len(self._counts))
         heads = batch.head_start
         if heads is None:
             if len(self._no_heads) < len(batch):
                 self._no_heads = np.zeros(len(batch), np.int64)
             heads = self._no_heads[: len(batch)]
-        order = self._order(batch.ts, codes)
         first = int(self._state[kernel.ARRIVALS])
-        self._payloads.put(first, batch.payload, order)
-        step = self._loop.run(self._roles, self._offsets, batch.ts, codes, heads, order)
-        rejected = self._put_aside(batch, first, step.rejected)
+        if batch.payload is not None:
+            self._keep_payload(first, codes, batch.payload)
+        step = self._loop.run(self._table, _plain(batch.ts), _plain(codes), _plain(heads))
+        if self._loop.suspects or len(step.rejected):
+            rejected += self._put_aside(batch, first, step.rejected)
         for block in (self._learner, self._offsetter):
             if block is not None:
                 block.note(batch.ts, codes, heads)
                 if block.missing == 0:
                     self._review()
-        return step, rejected
+        return step
 
-    def _answer(self, steps: list[tuple[Step, list[EventBatch]]], before: int) -> Ordered:
-        """Join the steps of one batch and attach the payloads."""
-        step, rejected = steps[0]
-        if len(steps) > 1:
-            step = Step(*(np.concatenate(p, axis=-1) for p in zip(*(s for s, _ in steps), strict=True)))
-            rejected = [event for _, some in steps for event in some]
-        released = self._handed(step.released)
-        settled = released if step.settled is step.released else self._handed(step.settled)
-        replayed = self._handed(step.replayed)
-        self._payloads.forget(settled.rows)
-        self._payloads.tidy(self._loop.held[kernel.ROW])
+    def _feed_one(self, event: Event) -> Ordered:
+        """The way of a single event, without the detour of building a batch of one."""
+        if type(event.ts) is not int or not 0 <= event.ts <= times.LAST:
+            times.refuse(times.from_values([event.ts])[1])
+        ts, codes, heads = self._single
+        ts[0], codes[0] = event.ts, self._codes[event.type]
+        loop = self._loop
+        before, suspects = loop.slack, loop.suspects
+        if event.payload:
+            self._keep_payload(int(self._state[kernel.ARRIVALS]), codes, [event.payload])
+        step = loop.run(self._table, ts, codes, heads)
+        rejected = []
+        if suspects or loop.suspects:
+            row = int(self._state[kernel.ARRIVALS]) - 1
+            rejected = self._put_aside(EventBatch.of(event), row, step.rejected)
+        return self._answer(step, rejected, before)
+
+    def _keep_payload(self, first: int, codes: Codes, payload: Payload) -> None:
+        wanted = np.flatnonzero(self._table[kernel.ROLE, codes] & kernel.BUFFERED)
+        self._payloads.put(first, payload, wanted)
+        self._has_payloads = True
+
+    def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
+        """Attach the payloads."""
+        payloads = _NO_PAYLOADS
+        if self._has_payloads:
+            payloads = (
+                self._payloads.take(step.released[kernel.ROW]),
+                self._payloads.take(step.replayed[kernel.ROW]),
+                self._payloads.take(step.settled[kernel.ROW]),
+            )
+            self._payloads.forget(step.settled[kernel.ROW])
+            self._payloads.tidy(self._loop.held[kernel.ROW])
         side = EventBatch.concat(rejected) if rejected else None
-        return Ordered(replayed, released, settled, step.path, before, step.late, side)
-
-    def _handed(self, numbers: Ints) -> Handed:
-        payload: Any = None
-        if numbers.shape[1]:
-            payload = self._payloads.take(numbers[kernel.ROW])
-        return Handed(numbers, self._types, payload)
-
-    def _order(self, ts: Ints, codes: Codes) -> Ints:
-        """The events to be buffered, sorted by (ts, arrival)."""
-        buffered = self._roles & kernel.BUFFERED
-        if buffered.all():
-            return np.argsort(ts, kind="stable")
-        mine = np.flatnonzero(buffered[codes])
-        return mine[np.argsort(ts[mine], kind="stable")]
+        return Ordered(step, self._types, before, payloads, side)
 
     def _put_aside(self, batch: EventBatch, first: int, rejected: Ints) -> list[EventBatch]:
         """Remember suspect events until they are judged; give back those that were rejected."""
-        if rejected is NOBODY and not self._state[kernel.SUSPECTS]:
-            return []
-        known = self._suspects
-        taken = [
-            known[row] if row in known else batch.slice(row - first, row - first + 1)
-            for row in rejected.tolist()
-        ]
-        open_ = self._state[kernel.SUSPECT_1 :][: self._state[kernel.SUSPECTS]].tolist()
-        self._suspects = {
-            row: known[row] if row in known else batch.slice(row - first, row - first + 1)
-            for row in open_
-        }
+
+        def event(row: int) -> EventBatch:
+            known = self._suspects.get(row)
+            return batch.slice(row - first, row - first + 1) if known is None else known
+
+        taken = [event(row) for row in rejected.tolist()]
+        suspects = self._state[kernel.SUSPECT_1 :][: self._state[kernel.SUSPECTS]].tolist()
+        self._suspects = {row: event(row) for row in suspects}
         return taken
 
     # Types: their codes and their roles
@@ -271,9 +289,8 @@ class OrderingUnit:
         if name not in self._codes:
             self._codes[name] = len(self._types)
             self._types = (*self._types, name)
-            self._roles = np.append(self._roles, self._role(name))
-            self._offsets = np.append(self._offsets, 0)
-            self._counts = np.append(self._counts, 0)
+            column = np.array([[self._role(name)], [0], [0]])
+            self._table = np.append(self._table, column, axis=1)
         return self._codes[name]
 
     def _role(self, name: str) -> int:
@@ -293,13 +310,17 @@ class OrderingUnit:
             ts, codes, _ = self._offsetter.drain(OFFSETS)
             clock = [self._codes[name] for name in self._clock if name in self._codes]
             for code, offset in self._offsetter.measure(ts, codes, clock).items():
-                self._offsets[code] = offset
+                self._table[kernel.OFFSET, code] = offset
         if self._learner is not None:
             ts, codes, heads = self._learner.drain(REVIEW)
             if self._learner.choose(ts, codes, self._types):
                 for code, name in enumerate(self._types):
-                    self._roles[code] = self._role(name)
+                    self._table[kernel.ROLE, code] = self._role(name)
                 anew = Loop(self._loop.policy, int(self._state[kernel.MAX_SKEW]))
-                order = self._order(ts, codes)
-                anew.run(self._roles, self._offsets, ts, codes, heads, order)
+                anew.run(self._table.copy(), ts, codes, heads)
                 self._loop.learn_from(anew)
+
+
+def _plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The column as the compiled loop knows it; columns of an Arrow table are read-only."""
+    return column if column.flags.carray else column.copy()

@@ -1,0 +1,6 @@
+"""For tests, the users' as well as ours: the reference unit, streams in disorder, strategies."""
+
+from betimes.testing.reference import ReferenceUnit
+from betimes.testing.streams import delayed, sensor_stream
+
+__all__ = ["ReferenceUnit", "delayed", "sensor_stream"]

@@ -1,0 +1,237 @@
+"""The ordering unit of the papers, event by event, as plainly as it can be said.
+
+This is what `OrderingUnit` must agree with, exactly, for every batch cut (its compiled loop shares
+no code with this module but the parsing of options). Times are integers; the buffer is a sorted
+list of `(ts, arrival number, type)`.
+
+On arrival of an event:
+
+1. If it is a clock event absurdly far ahead, it is suspect: put into the buffer as any event, but
+   neither measured nor moving the clock. The next sound clock event rejects the suspects; a third
+   suspect in a row is believed.
+2. Insert it into the buffer; note its effective time, `ts - head_start`.
+3. If it is a clock event not behind the clock, the clock moves to it. The events noted since the
+   last update have the delay `clock - effective time`; the slack follows by its policy.
+4. Release what has waited long enough, settle what has waited for the whole slack:
+   buffering (attenuation 1) does both in one, at clock updates only; speculation releases up to a
+   frontier that never goes back, at every arrival, and replays what an event landed in front of.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from betimes.ordering import SlackPolicy
+
+Item = tuple[int, int, str]
+
+
+@dataclass
+class Row:
+    """What happened on one arrival."""
+
+    clock: int | None
+    slack: int
+    released: list[Item]
+    replayed: list[Item]
+    settled: list[Item]
+    late: bool
+    rejected: list[Item]
+
+
+@dataclass
+class Learned:
+    """Everything the stream teaches: the clock, the delays, the slack."""
+
+    clock: int | None = None
+    slack: int = 0
+    largest: int = 0
+    faded: float = 0.0
+    mean: float = 0.0
+    variance: float = 0.0
+    measured: int = 0
+    waiting: list[int] = field(default_factory=list)
+    notices: list[int] = field(default_factory=list)
+    needs: deque[int] = field(default_factory=deque)
+    floor: tuple[int, int] = (0, 0)
+    passed: int = -1
+    passed_top: int = -1
+
+
+class ReferenceUnit:
+    """One ordering unit, fed one event at a time.
+
+    >>> unit = ReferenceUnit(clock={"A"})
+    >>> [unit.feed(t, ts).slack for t, ts in [("A", 0), ("A", 2), ("C", 1), ("A", 4)]]
+    [0, 0, 0, 3]
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Collection[str],
+        on: Collection[str] | None = None,
+        policy: SlackPolicy | None = None,
+        attenuation: float = 1.0,
+        max_skew: int = 3_600_000_000,
+    ) -> None:
+        self.clock_types = clock
+        self.on = on
+        self.policy = policy or SlackPolicy()
+        self.attenuation = attenuation
+        self.max_skew = max_skew
+        self.learned = Learned(slack=self.policy.min)
+        self.buffer: list[Item] = []
+        self.released = 0
+        self.frontier = self.settled_to = self.settled_top = -1
+        self.suspects: list[Item] = []
+        self.arrivals = 0
+
+    def feed(
+        self, type: str, ts: int, *, head_start: int = 0, notice: bool = False, offset: int = 0
+    ) -> Row:
+        event = (ts, self.arrivals, type)
+        self.arrivals += 1
+        wanted = not notice and (self.on is None or type in self.on)
+        clock_event = not notice and ("*" in self.clock_types or type in self.clock_types)
+        time = ts + offset
+        rejected, suspect = self._judge(event, time) if clock_event else ([], False)
+        late = wanted and ts < self.settled_top
+        speculating = self.attenuation < 1 or self.released > 0
+        last = self.buffer[self.released - 1] if self.released else (-1, -1, "")
+        if (wanted or notice) and not suspect:
+            self._note(event, head_start, notice)
+        if wanted:
+            insort(self.buffer, event)
+        updates = clock_event and not suspect and time >= (self.learned.clock or 0)
+        if updates:
+            self._update(time)
+        if speculating:
+            replayed, released, settled = self._speculate(event, wanted and event < last)
+        else:
+            replayed, released = [], self._release() if updates else []
+            settled = released
+        for item in settled:
+            self.settled_top = max(self.settled_top, item[0])
+        learned = self.learned
+        return Row(learned.clock, learned.slack, released, replayed, settled, late, rejected)
+
+    def _judge(self, event: Item, time: int) -> tuple[list[Item], bool]:
+        if self.learned.clock is None or time - self.learned.clock <= self.max_skew:
+            rejected, self.suspects = self.suspects, []
+            if rejected:
+                self.buffer = [e for e in self.buffer if e not in rejected]
+            return rejected, False
+        self.suspects.append(event)
+        if len(self.suspects) == 3:
+            self.suspects = []
+            return [], False
+        return [], True
+
+    def _note(self, event: Item, head_start: int, notice: bool) -> None:
+        learned = self.learned
+        learned.waiting.append(event[0] - head_start)
+        if notice:
+            learned.notices.append(event[0] - head_start)
+        elif self.policy.name == "quantile":
+            self._note_need(event[0], head_start)
+
+    def _note_need(self, ts: int, head_start: int) -> None:
+        """How much slack this event would have needed to come out in order."""
+        learned = self.learned
+        at = bisect_right(self.buffer, (ts, self.arrivals, ""))
+        need = 0
+        if learned.clock is not None:
+            if ts < learned.passed_top:
+                need = learned.clock - ts + 1 + head_start
+            elif at < len(self.buffer):
+                need = max(0, learned.clock + head_start - self.buffer[at][0] + 1)
+        learned.needs.append(need)
+        if len(learned.needs) > self.policy.window:
+            learned.needs.popleft()
+        learned.floor = (learned.floor[0], max(0, learned.floor[1] - 1))
+        if ts <= learned.passed:
+            learned.passed_top = max(learned.passed_top, ts)
+
+    def _update(self, time: int) -> None:
+        """The clock moves: learn delays, set the slack."""
+        learned, policy = self.learned, self.policy
+        elapsed = time - (time if learned.clock is None else learned.clock)
+        learned.clock = time
+        delays = [time - effective for effective in learned.waiting]
+        learned.largest = max([learned.largest, *delays])
+        learned.faded = max([learned.faded / (1 + elapsed / policy.decay), *map(float, delays)])
+        if policy.margin:
+            for delay in delays:
+                self._note_spread(delay)
+        if learned.notices:
+            floor = time - min(learned.notices)
+            known = learned.floor[0] if learned.floor[1] else 0
+            learned.floor = (max(floor, known), policy.window)
+        learned.waiting, learned.notices = [], []
+        slack = {
+            "largest": lambda: learned.largest,
+            "decaying": lambda: math.ceil(learned.faded),
+            "quantile": self._quantile,
+        }[policy.name]()
+        slack += math.ceil(policy.margin * math.sqrt(learned.variance))
+        if policy.name == "largest":
+            slack = max(slack, learned.slack)
+        learned.slack = min(max(slack, policy.min), policy.max)
+        if policy.name == "quantile" and time - learned.slack > learned.passed:
+            learned.passed = time - learned.slack
+            passed = [e[0] for e in self.buffer if e[0] <= learned.passed]
+            learned.passed_top = max([learned.passed_top, *passed])
+
+    def _note_spread(self, delay: int) -> None:
+        learned = self.learned
+        difference = delay - learned.mean
+        if learned.measured:
+            step = difference / 256
+            learned.mean += step
+            learned.variance = (1 - 1 / 256) * (learned.variance + difference * step)
+        else:
+            learned.mean = difference
+        learned.measured += 1
+
+    def _quantile(self) -> int:
+        learned = self.learned
+        needs = sorted(learned.needs)
+        # The k-th largest of n is exceeded by a new value with probability k / (n + 1); a tenth
+        # of the allowance is kept for the fact that the past is not the future.
+        k = max(1, int(0.9 * self.policy.max_late * (len(needs) + 1)))
+        slack = needs[-k] if needs else 0
+        return max(slack, learned.floor[0]) if learned.floor[1] else slack
+
+    def _release(self) -> list[Item]:
+        """Buffering: what has waited for the whole slack goes out, and settles."""
+        assert self.learned.clock is not None
+        bound = self.learned.clock - self.learned.slack
+        self.frontier = max(self.frontier, bound)
+        self.settled_to = max(self.settled_to, bound)
+        count = bisect_left(self.buffer, (bound + 1, -1, ""))
+        released, self.buffer = self.buffer[:count], self.buffer[count:]
+        return released
+
+    def _speculate(self, event: Item, behind: bool) -> tuple[list[Item], list[Item], list[Item]]:
+        """Speculation: release up to the frontier, replay behind it, settle by the slack."""
+        clock, slack = self.learned.clock, self.learned.slack
+        if clock is not None:
+            hold = math.ceil(self.attenuation * slack * (1 - 1e-12))
+            self.frontier = max(self.frontier, clock - (slack if self.attenuation >= 1 else hold))
+            # As long as nothing is learned, the newest instant stays open.
+            self.settled_to = max(self.settled_to, clock - max(slack, 1))
+        replayed = []
+        if behind:
+            self.released += 1
+            replayed = self.buffer[self.buffer.index(event) : self.released]
+        reach = bisect_left(self.buffer, (self.frontier + 1, -1, ""))
+        released = self.buffer[self.released : max(reach, self.released)]
+        count = bisect_left(self.buffer, (self.settled_to + 1, -1, ""))
+        settled, self.buffer = self.buffer[:count], self.buffer[count:]
+        self.released += len(released) - count
+        return replayed, released, settled
