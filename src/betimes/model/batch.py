@@ -25,8 +25,6 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Payload = Sequence[dict[str, Any]] | pa.Table
 
-EventSource = "EventBatch | pa.Table | pa.RecordBatch | Iterable[Event]"
-
 
 class EventBatch:
     """Events as columns: `ts` (int64 microseconds), `codes` into `types`, `payload`.
@@ -139,7 +137,9 @@ class EventBatch:
         return cls(ts, codes, types, table.drop_columns([time, type])), rejected
 
     @classmethod
-    def of(cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event]) -> EventBatch:
+    def of(
+        cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+    ) -> EventBatch:
         """Take events in any form that `feed` accepts."""
         if isinstance(events, EventBatch):
             return events
@@ -177,13 +177,13 @@ class EventBatch:
         """The given rows, in the given order."""
         payload = self.payload
         if isinstance(payload, pa.Table):
-            payload = payload.take(pa.array(rows))
+            payload = payload.take(rows)
         elif payload is not None:
             payload = [payload[row] for row in rows.tolist()]
         head = None if self.head_start is None else self.head_start[rows]
         return EventBatch(self.ts[rows], self.codes[rows], self.types, payload, head_start=head)
 
-    def slice(self, start: int, stop: int) -> EventBatch:
+    def part(self, start: int, stop: int) -> EventBatch:
         """Rows `start` to `stop`, without copying columns."""
         payload = self.payload
         if isinstance(payload, pa.Table):
@@ -210,9 +210,7 @@ class EventBatch:
 
     def to_arrow(self) -> pa.Table:
         """Columns `ts`, `type` and the payload's; what an event does not have is null."""
-        names = pa.DictionaryArray.from_arrays(
-            pa.array(self.codes), pa.array(self.types, type=pa.string())
-        )
+        names = pa.DictionaryArray.from_arrays(self.codes, pa.array(self.types, type=pa.string()))
         table = pa.table({"ts": pa.array(self.ts), "type": names.cast(pa.string())})
         payload = self.payload
         if payload is not None and not isinstance(payload, pa.Table):
@@ -243,18 +241,18 @@ class EventBatch:
         if isinstance(row, slice):
             start, stop, step = row.indices(len(self))
             if step == 1:
-                return self.slice(start, max(start, stop))
+                return self.part(start, max(start, stop))
             return self.take(np.arange(start, stop, step))
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of a batch of {len(self)} events")
         row %= len(self)
-        return next(iter(self.slice(row, row + 1)))
+        return next(iter(self.part(row, row + 1)))
 
     def __repr__(self) -> str:
         return f"EventBatch({len(self)} events of {len(self.types)} types)"
 
 
-def _encode(names: pa.ChunkedArray, column: str) -> tuple[Codes, tuple[str, ...]]:
+def _encode(names: pa.ChunkedArray[Any], column: str) -> tuple[Codes, tuple[str, ...]]:
     if pa.types.is_dictionary(names.type):
         names = names.cast(names.type.value_type)
     if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
@@ -266,7 +264,7 @@ def _encode(names: pa.ChunkedArray, column: str) -> tuple[Codes, tuple[str, ...]
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks() if encoded.num_chunks != 1 else encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(encoded.dictionary.to_pylist())
+    return codes, tuple(map(str, encoded.dictionary.to_pylist()))
 
 
 def _concat_payload(batches: Sequence[EventBatch]) -> Payload | None:

@@ -73,7 +73,7 @@ def from_values(values: Sequence[object]) -> tuple[np.ndarray, list[Rejected]]:
     return np.array(good, dtype=np.int64), rejected
 
 
-def from_arrow(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, list[Rejected]]:
+def from_arrow(column: pa.ChunkedArray[Any], name: str) -> tuple[np.ndarray, list[Rejected]]:
     """Times from an Arrow column: integers, whole floats, or timestamps of any unit."""
     kind = column.type
     if pa.types.is_timestamp(kind):

@@ -105,7 +105,7 @@ class ClockLearner(BlockOfArrivals):
             silent = "fell silent" if current not in scores else "became unsteady"
             self.reason += f" (before: {types[current]!r}, which {silent})"
         self.chosen = best
-        return best != current
+        return bool(best != current)
 
     def _staleness(self, times: Ints) -> tuple[float, float]:
         """Mean gap and mean lag of a type's events, not counting absurd times."""

@@ -124,7 +124,7 @@ def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, place
         free -= 1
         new -= 1
     state[SIZE] = size + len(order)
-    return free + 1
+    return int(free + 1)
 
 
 @njit(cache=True)
@@ -364,7 +364,7 @@ def _next_update(path: Ints, start: int, ts: int) -> int:
     for p in range(start, path.shape[1]):
         if ts <= path[2, p]:
             return p
-    return path.shape[1]
+    return int(path.shape[1])
 
 
 @njit(cache=True)

@@ -88,11 +88,13 @@ class Loop:
             given_up = handed = _by_hand_out(handed) if late else handed
         else:
             given_up = out[2, :, :settled].copy() if settled else NOTHING
+        path = (self.clock, self.slack) if n == 1 else tuple(self._work[:2, :n].copy())
         return Step(
             handed,
             out[1, :, :replayed].copy() if replayed else NOTHING,
             given_up,
-            *((self.clock, self.slack) if n == 1 else self._work[:2, :n].copy()),
+            path[0],
+            path[1],
             side[1, 1 : 1 + late].copy() if late else NOBODY,
             side[0, 1 : 1 + rejected].copy() if rejected else NOBODY,
         )

@@ -30,15 +30,18 @@ class Handed:
 
     @property
     def rows(self) -> Ints:
-        return self._numbers[kernel.ROW]
+        rows: Ints = self._numbers[kernel.ROW]
+        return rows
 
     @property
     def at(self) -> Ints:
-        return self._numbers[kernel.AT]
+        places: Ints = self._numbers[kernel.AT]
+        return places
 
     @property
     def ts(self) -> Ints:
-        return self._numbers[kernel.TS]
+        times: Ints = self._numbers[kernel.TS]
+        return times
 
     @property
     def events(self) -> EventBatch:
@@ -46,7 +49,7 @@ class Handed:
         return EventBatch(self.ts, codes, self._types, self._payload)
 
     def __len__(self) -> int:
-        return self._numbers.shape[1]
+        return int(self._numbers.shape[1])
 
 
 class Ordered(msgspec.Struct, gc=False):

@@ -48,14 +48,14 @@ class Payloads:
             at[at == len(numbers)] = 0
             mine = np.flatnonzero(numbers[at] == rows)
             if len(mine):
-                parts.append(table.take(pa.array(at[mine])))
+                parts.append(table.take(at[mine]))
                 where.append(mine)
         if len(parts) == 1 and len(where[0]) == len(rows):
             return parts[0]
         found = np.concatenate(where) if where else np.empty(0, np.intp)
         if len(found) == len(rows):
             whole = pa.concat_tables(parts, promote_options="permissive")
-            return whole.take(pa.array(np.argsort(found)))
+            return whole.take(np.argsort(found))
         mixed = [self._rows.get(row, {}) for row in rows.tolist()]
         for part, at in zip(parts, where, strict=True):
             for row, payload in zip(at.tolist(), part.to_pylist(), strict=True):
@@ -76,6 +76,6 @@ class Payloads:
         for numbers, table in self._tables:
             mine = np.flatnonzero(np.isin(numbers, needed, assume_unique=True))
             if len(mine):
-                kept.append((numbers[mine], table.take(pa.array(mine))))
+                kept.append((numbers[mine], table.take(mine)))
         self._tables = kept
         self._held = sum(len(numbers) for numbers, _ in kept)

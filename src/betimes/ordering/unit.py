@@ -141,7 +141,7 @@ class OrderingUnit:
         low = 0
         while low < len(batch) or not steps:
             high = self._cut(low, len(batch))
-            part = batch if high - low == len(batch) else batch.slice(low, high)
+            part = batch if high - low == len(batch) else batch.part(low, high)
             steps.append(self._step(part, rejected))
             low = high
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
@@ -267,7 +267,7 @@ class OrderingUnit:
 
         def event(row: int) -> EventBatch:
             known = self._suspects.get(row)
-            return batch.slice(row - first, row - first + 1) if known is None else known
+            return batch.part(row - first, row - first + 1) if known is None else known
 
         taken = [event(row) for row in rejected.tolist()]
         suspects = self._state[kernel.SUSPECT_1 :][: self._state[kernel.SUSPECTS]].tolist()
