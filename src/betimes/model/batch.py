@@ -194,6 +194,10 @@ class EventBatch:
         ts, codes = self.ts[start:stop], self.codes[start:stop]
         return EventBatch(ts, codes, self.types, payload, head_start=head)
 
+    def without_payload(self) -> EventBatch:
+        """Only the columns that ordering needs."""
+        return EventBatch(self.ts, self.codes, self.types, head_start=self.head_start)
+
     def column(self, name: str) -> list[Any]:
         """One payload column as Python values; a clear error if there is no such column."""
         if isinstance(self.payload, pa.Table) and name in self.payload.column_names:

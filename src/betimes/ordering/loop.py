@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +80,8 @@ class Loop:
     def run(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
         """Feed a batch of any size; `types` is the table of roles, offsets and counts."""
         n = len(ts)
+        if n == 0:  # Nothing arrives, nothing happens, even if the attenuation was lowered.
+            return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
         if n > _CHUNK and self.floats[kernel.ATTENUATION] >= 1.0:
             return self._run_in_chunks(types, ts, codes, heads)
         self._make_room(n)
@@ -148,6 +152,18 @@ class Loop:
         """The buffer: columns ts, row, code, in order."""
         first = self.state[kernel.HEAD]
         return self._buffer[:, first : first + self.state[kernel.SIZE]]
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Take rows out of the buffer."""
+        held = self.held
+        stay = ~np.isin(held[kernel.ROW], rows)
+        released = int(self.state[kernel.RELEASED])
+        self.state[kernel.RELEASED] = np.count_nonzero(stay[:released])
+        kept = held[:, stay]
+        first = int(self.state[kernel.HEAD])
+        self._buffer[:, first : first + kept.shape[1]] = kept
+        self.state[kernel.SIZE] = kept.shape[1]
+        self._end = first + kept.shape[1]
 
     def learn_from(self, other: Loop) -> None:
         """Take over what another loop has learned about clock and delays, not its buffer."""

@@ -160,6 +160,16 @@ class OrderingUnit:
         return EventBatch(ts, codes.astype(np.int32), self._types, self._payloads.take(rows))
 
     @property
+    def held_rows(self) -> Ints:
+        """The arrival numbers of the events held now."""
+        rows: Ints = self._loop.held[kernel.ROW]
+        return rows
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Take events out of the buffer, by arrival number, as though they had never come."""
+        self._loop.discard(rows)
+
+    @property
     def stats(self) -> OrderingStats:
         """Counts and readings as of now."""
         read = self._state.tolist()

@@ -1,0 +1,1 @@
+"""What betimes costs, measured; `README.md` says what the figures mean."""

@@ -1,0 +1,9 @@
+"""The engine: hierarchies of detectors that speculate, replay and take back."""
+
+from betimes.engine.attenuation import Zone
+from betimes.engine.checkpoints import CheckpointModel
+from betimes.engine.engine import Engine
+from betimes.engine.hierarchy import Hierarchy, HierarchyError
+from betimes.engine.stats import DetectorStats
+
+__all__ = ["CheckpointModel", "DetectorStats", "Engine", "Hierarchy", "HierarchyError", "Zone"]

@@ -1,0 +1,93 @@
+"""The arrivals of one stage in one batch, and those that still wait to be handled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.messages import Output
+from betimes.model.batch import EventBatch
+from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
+
+
+class Arrivals:
+    """What arrives at a stage, in order: columns for the ordering unit, events for the detector."""
+
+    __slots__ = ("at", "batch", "events", "groups", "outputs")
+
+    def __init__(
+        self,
+        batch: EventBatch,
+        events: list[Event],
+        at: Ints,
+        outputs: dict[int, Output],
+        groups: list[Any] | None,
+    ) -> None:
+        self.batch = batch
+        self.events = events
+        self.at = at
+        """The number of the input event with which each came."""
+        self.outputs = outputs
+        """Which of them are outputs of other stages, by index."""
+        self.groups = groups
+        """The key of the stream that each belongs to, if the engine splits the stream."""
+
+
+class Waiting:
+    """Arrivals by the ordering unit's row numbers, from the oldest that is not handled on."""
+
+    def __init__(self) -> None:
+        self.base = 0
+        self.outputs: dict[int, Output] = {}
+        self.rows: dict[str, int] = {}
+        """The rows of outputs of other stages, by their identity."""
+        self._events: list[Event] = []
+        self._at: list[int] = []
+        self._groups: list[Any] = []
+        self._old: dict[int, tuple[Event, int, Any]] = {}
+
+    def put(self, arrivals: Arrivals) -> int:
+        """Keep arrivals; return the row number of the first."""
+        first = self.base + len(self._events)
+        self._events += arrivals.events
+        self._at += arrivals.at.tolist()
+        if arrivals.groups is not None:
+            self._groups += arrivals.groups
+        for index, output in arrivals.outputs.items():
+            self.outputs[first + index] = output
+            self.rows[output.id] = first + index
+        return first
+
+    def take(self, rows: list[int]) -> tuple[list[Event], list[int], list[Any] | None]:
+        """Events, arrival numbers and groups of these rows."""
+        base = self.base
+        if self._old and rows and min(rows) < base:
+            every = [self._one(row) for row in rows]
+            events, at, groups = (list(column) for column in zip(*every, strict=True))
+            return events, at, groups if self._groups else None
+        events = [self._events[row - base] for row in rows]
+        at = [self._at[row - base] for row in rows]
+        groups = [self._groups[row - base] for row in rows] if self._groups else None
+        return events, at, groups
+
+    def _one(self, row: int) -> tuple[Event, int, Any]:
+        if row < self.base:
+            return self._old.pop(row)
+        at = row - self.base
+        return self._events[at], self._at[at], self._groups[at] if self._groups else None
+
+    def trim(self, held: Ints) -> None:
+        """Drop what is not held any more; a few old rows do not keep the others."""
+        count = len(self._events)
+        if count <= 2 * len(held) + 4096:
+            return
+        keep = self.base + count - len(held) - 2048
+        old = held[held < keep].tolist()
+        self._old.update((row, self._one(row)) for row in old)
+        gone = keep - self.base
+        del self._events[:gone], self._at[:gone], self._groups[:gone]
+        self.base = keep

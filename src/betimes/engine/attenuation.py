@@ -1,0 +1,108 @@
+"""How far to speculate: a control loop like TCP's congestion control (paper *speculation*, 4.4).
+
+Every `span` the busy factor, busy time / span, is compared with a target zone. Above it, the
+attenuation goes back to 1 at once and the value that was too low is remembered. Below it, the
+attenuation is halved, until halving would bring it below the bisection line `(1 - last) / 2`; from
+there it is lowered in small steps.
+
+Beyond the paper, the stages of an engine share one machine: each span, only those stages take a
+step for which it fits into the free budget, first the ones whose step wins most latency for the
+events that pass through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from betimes.model.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Zone:
+    """The busy factors to aim at, and how often to look."""
+
+    low: float = 0.8
+    high: float = 0.9
+    step: float = 0.05
+    span: float = 0.5
+
+
+class Attenuation:
+    """The attenuation of one stage under control."""
+
+    def __init__(self, zone: Zone) -> None:
+        self.value = 1.0
+        self._zone = zone
+        self._last: float | None = None
+        self._slow = False
+
+    def back_off(self) -> None:
+        """Too busy: stop speculating, remember where it became too much."""
+        if self.value < 1.0:
+            self._last = self.value
+        self.value = 1.0
+        self._slow = False
+
+    def next(self) -> float:
+        """The value that a step would lead to."""
+        target = self.value / 2
+        line = 0.0 if self._last is None else (1 - self._last) / 2
+        if self._slow or target < line:
+            target = self.value - self._zone.step
+        return 0.0 if target < 0.01 else target
+
+    def advance(self) -> None:
+        line = 0.0 if self._last is None else (1 - self._last) / 2
+        self._slow = self._slow or self.value / 2 < line
+        self.value = self.next()
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a stage did in the last span."""
+
+    busy: float
+    replaying: float
+    released: int
+    slack: int
+
+
+class AttenuationControl:
+    """Sets the attenuation of all stages of an engine."""
+
+    def __init__(self, names: Sequence[str], setting: float | str, zone: Zone) -> None:
+        self.adaptive = setting == "adaptive"
+        if not self.adaptive and not (isinstance(setting, int | float) and 0 <= setting <= 1):
+            raise OptionError(
+                "expected attenuation to be 'adaptive' or a number from 0 to 1, "
+                f"got attenuation={setting!r}"
+            )
+        self.zone = zone
+        self.busy_factor = 0.0
+        self._stages = {name: Attenuation(zone) for name in names}
+        self._fixed = 1.0 if self.adaptive else float(setting)
+
+    def value(self, name: str) -> float:
+        return self._stages[name].value if self.adaptive else self._fixed
+
+    def update(self, loads: Mapping[str, Load], span: float) -> None:
+        """A span is over: judge the load and take steps."""
+        self.busy_factor = sum(load.busy for load in loads.values()) / span
+        if not self.adaptive:
+            return
+        if self.busy_factor > self.zone.high:
+            for stage in self._stages.values():
+                stage.back_off()
+        elif self.busy_factor < self.zone.low:
+            budget = (self.zone.high - self.busy_factor) * span
+            for name in sorted(loads, key=lambda n: self._win(n, loads[n]), reverse=True):
+                # Halving the wait at most doubles what is handled again.
+                cost = max(loads[name].replaying, 0.05 * loads[name].busy)
+                if cost <= budget and self._stages[name].value > 0.0:
+                    self._stages[name].advance()
+                    budget -= cost
+
+    def _win(self, name: str, load: Load) -> float:
+        stage = self._stages[name]
+        return (stage.value - stage.next()) * load.slack * load.released

@@ -1,0 +1,351 @@
+"""The engine: a hierarchy of detectors, each behind its ordering unit, fed in batches.
+
+Stages run in topological order. Within a batch, every stage sees the input events and all that the
+stages below it have published, taken back or confirmed in this batch, at once; so a batch costs at
+most one replay a stage and key, however many events were late.
+"""
+
+from __future__ import annotations
+
+import sys
+import time as wall
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.arrivals import Arrivals
+from betimes.engine.attenuation import AttenuationControl, Load, Zone
+from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
+from betimes.engine.hierarchy import Hierarchy, Node
+from betimes.engine.messages import News, Output
+from betimes.engine.retraction import Retraction, Technique
+from betimes.engine.stage import Stage
+from betimes.engine.stats import DetectorStats
+from betimes.model import (
+    PSEUDO,
+    Duration,
+    Event,
+    EventBatch,
+    EventError,
+    OptionError,
+    StreamEndedError,
+    microseconds,
+)
+from betimes.model.change import LATE, Change, ChangeBatch
+from betimes.ordering import OrderingUnit
+from betimes.ordering.clock import EVERY
+
+Ints = npt.NDArray[np.int64]
+
+LATE_POLICIES = ("repair", "side", "drop")
+
+
+class Engine:
+    """Runs a hierarchy over a stream that arrives out of order.
+
+    >>> def fast(event):
+    ...     if event["v"] > 5:
+    ...         return Event("fast", event.ts, event.payload)
+    >>> speed = Hierarchy(clock="position")
+    >>> speed.add(fast, on="position", emits="fast")
+    >>> engine = Engine(speed, attenuation=0.5)
+    >>> changes = engine.feed([Event("position", 3, {"v": 7}), Event("position", 1, {"v": 9})])
+    >>> [(c.change_type, c.status, c.ts) for c in [*changes, *engine.finish()]]
+    [('insert', 'final', 1), ('insert', 'provisional', 3), ('confirm', 'final', 3)]
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        *,
+        attenuation: float | str = "adaptive",
+        retraction: Technique = "auto",
+        slack: str | Duration = "largest",
+        margin: float = 0.0,
+        min_slack: Duration = 0,
+        max_slack: Duration | None = None,
+        max_late: float = 0.01,
+        decay: Duration = "60s",
+        max_skew: Duration | None = "1h",
+        late: str = "repair",
+        retention: Duration = "10s",
+        checkpoints: str | int | CheckpointModel = "adaptive",
+        errors: str = "stop",
+        by: str | None = None,
+        zone: Zone | None = None,
+        time: Callable[[], float] = wall.perf_counter,
+    ) -> None:
+        hierarchy.check()
+        if late not in LATE_POLICIES:
+            raise OptionError(f"expected late to be one of {LATE_POLICIES}, got late={late!r}")
+        if errors not in ("stop", "skip"):
+            raise OptionError(f"expected errors to be 'stop' or 'skip', got errors={errors!r}")
+        self.hierarchy = hierarchy
+        self._by = by
+        self._time = time
+        self._levels = hierarchy.levels()
+        nodes = {node.name: node for node in hierarchy}
+        self._stages: dict[str, Stage] = {}
+        for number, (name, level) in enumerate(self._levels.items()):
+            unit = OrderingUnit(
+                clock=hierarchy.clock, on=nodes[name].on, slack=slack, margin=margin,
+                min_slack=min_slack, max_slack=max_slack, max_late=max_late, decay=decay,
+                max_skew=max_skew,
+            )  # fmt: skip
+            self._stages[name] = Stage(
+                nodes[name], level * 1000 + number, unit,
+                checkpoints=parse_checkpoints(checkpoints), retraction=Retraction(retraction),
+                retention=microseconds(retention, "retention"), late=late, errors=errors,
+                grouped=by is not None, time=time,
+            )  # fmt: skip
+        self._control = AttenuationControl(list(self._stages), attenuation, zone or Zone())
+        self._span_began = time()
+        self._loads: dict[str, Load] = {}
+        self._arrived = 0
+        self._seq = 0
+        self._ended = False
+        for name, stage in self._stages.items():
+            stage.unit.attenuation = self._control.value(name)
+
+    @property
+    def attenuation(self) -> dict[str, float]:
+        """The attenuation of each detector."""
+        return {name: stage.unit.attenuation for name, stage in self._stages.items()}
+
+    def set_attenuation(self, value: float) -> None:
+        """Set the attenuation of all detectors, from the next batch on."""
+        self._control = AttenuationControl(list(self._stages), value, self._control.zone)
+        for stage in self._stages.values():
+            stage.unit.attenuation = value
+
+    def feed(
+        self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+    ) -> ChangeBatch:
+        """Take arrivals, in order of arrival; return what changed."""
+        if self._ended:
+            raise StreamEndedError(
+                "expected no more events after finish(), but feed() was called; "
+                "build a new Engine for a new stream"
+            )
+        if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
+            events = list(events)
+        batch = EventBatch.of(events)
+        rows = events if isinstance(events, list) else list(batch)
+        groups = self._groups(rows)
+        first = self._arrived
+        self._arrived += len(batch)
+        told: dict[str, News] = {}
+        for name, stage in self._stages.items():
+            below = self._below(stage.node, told)
+            arrivals = self._arrivals(stage.node, batch, rows, groups, first, below)
+            deleted, confirmed = _other_news(stage.node, below)
+            told[name] = stage.step(arrivals, deleted, confirmed, first)
+        changes = self._changes(told)
+        self._steer()
+        return changes
+
+    def finish(self) -> ChangeBatch:
+        """End of the stream: everything settles, everything that stands becomes final."""
+        self._ended = True
+        told: dict[str, News] = {}
+        empty = EventBatch.concat([])
+        for name, stage in self._stages.items():
+            below = self._below(stage.node, told)
+            arrivals = self._arrivals(
+                stage.node, empty, [], self._groups([]), self._arrived, below
+            )
+            deleted, confirmed = _other_news(stage.node, below)
+            news = stage.step(arrivals, deleted, confirmed, self._arrived)
+            told[name] = news.join(stage.finish(self._arrived))
+        return self._changes(told)
+
+    @property
+    def stats(self) -> dict[str, DetectorStats]:
+        """Readings of every detector, as of now."""
+        return {name: self._stats(name, stage) for name, stage in self._stages.items()}
+
+    def _stats(self, name: str, stage: Stage) -> DetectorStats:
+        unit, counts = stage.unit.stats, stage.counts
+        load = self._loads.get(name)
+        return DetectorStats(
+            detector=name,
+            level=self._levels[name],
+            clock=unit.clock,
+            slack=unit.slack,
+            attenuation=unit.attenuation,
+            buffered=unit.buffered,
+            remembered=stage.history.size,
+            released=unit.released,
+            handled=counts.handled,
+            replays=counts.replays,
+            replayed=counts.replayed,
+            snapshots=sum(len(segment.undo) for segment in stage.history.segments),
+            snapshot_bytes=sum(
+                sys.getsizeof(saved) + sum(map(sys.getsizeof, getattr(saved, "values", tuple)()))
+                for segment in stage.history.segments
+                for saved in segment.undo.values()
+            ),
+            retracted=counts.retracted,
+            late=counts.late,
+            errors=counts.errors,
+            retraction=f"{stage.retraction.technique}: {stage.retraction.reason}",
+            latency_provisional=counts.first_latency / counts.made if counts.made else None,
+            latency_final=counts.final_latency / counts.finals if counts.finals else None,
+            busy=counts.busy,
+            busy_factor=0.0 if load is None else load.busy / self._control.zone.span,
+        )
+
+    # Arrivals
+
+    def _groups(self, rows: list[Event]) -> list[Any] | None:
+        if self._by is None:
+            return None
+        try:
+            return [event.payload[self._by] for event in rows]
+        except KeyError:
+            culprit = next(event for event in rows if self._by not in event.payload)
+            raise EventError(f"the engine has by={self._by!r}, but {culprit!r} has none") from None
+
+    def _below(self, node: Node, told: dict[str, News]) -> list[News]:
+        """The news of the detectors that publish what this one subscribes to."""
+        nodes = {n.name: n for n in self.hierarchy}
+        return [news for name, news in told.items() if set(nodes[name].emits) & set(node.on)]
+
+    def _arrivals(
+        self,
+        node: Node,
+        batch: EventBatch,
+        rows: list[Event],
+        groups: list[Any] | None,
+        first: int,
+        below: list[News],
+    ) -> Arrivals:
+        """What arrives at a detector in this batch: input events, then what was made of them."""
+        at = np.arange(first, first + len(batch))
+        clock = self.hierarchy.clock
+        if clock is not None and EVERY not in clock:
+            wanted = [name in node.on or name in clock for name in batch.types]
+            if not all(wanted):
+                mine = np.flatnonzero(np.array(wanted)[batch.codes])
+                batch = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
+                at = at[mine]
+                rows = [rows[i] for i in mine.tolist()]
+                groups = None if groups is None else [groups[i] for i in mine.tolist()]
+        outputs = [o for news in below for o in news.inserted if o.event.type in node.on]
+        notices = [notice for news in below for notice in news.notices]
+        if not outputs and not notices:
+            return Arrivals(batch.without_payload(), rows, at, {}, groups)
+        return _merged(batch, rows, groups, at, notices, outputs)
+
+    # Changes
+
+    def _changes(self, told: dict[str, News]) -> ChangeBatch:
+        changes: list[Change] = []
+        for name, news in told.items():
+            gone = {output.id: output for output in news.deleted}
+            come = {output.id: output for output in news.inserted}
+            for output in news.deleted:
+                if output.id not in come:
+                    changes.append(self._change("delete", name, output, output.why))
+            for output in come.values():
+                cause = f"{output.cause_event.type} at {output.cause_event.ts}"
+                before = gone.get(output.id)
+                if before is None:
+                    changes.append(self._change("insert", name, output, cause))
+                    continue
+                output.told_final = before.told_final
+                if output.final and not output.told_final:
+                    changes.append(self._change("confirm", name, output, cause))
+            for output in news.confirmed:
+                if not output.told_final:
+                    cause = f"{output.cause_event.type} at {output.cause_event.ts}"
+                    changes.append(self._change("confirm", name, output, cause))
+            for event, late_by, at in news.late:
+                changes.append(self._late_change(name, event, late_by, at))
+        return ChangeBatch(changes)
+
+    def _change(self, kind: Any, name: str, output: Output, cause: str) -> Change:
+        self._seq += 1
+        if kind != "delete":
+            output.told_final = output.final
+        return Change(
+            kind, "final" if output.told_final else "provisional", output.id, self._seq,
+            output.event.type, output.event.ts, output.detected_at, output.slack,
+            output.event.payload, name, cause,
+        )  # fmt: skip
+
+    def _late_change(self, name: str, event: Event, late_by: int, at: int) -> Change:
+        self._seq += 1
+        stage = self._stages[name]
+        digest = blake2b(f"{name} {at} {event.ts} {event.type}".encode(), digest_size=12)
+        payload = {"event": event.type, "late_by": late_by, **event.payload}
+        return Change(
+            "insert", "final", digest.hexdigest(), self._seq, LATE, event.ts,
+            stage.final_to, stage.unit.stats.slack, payload, name, f"{event.type} came too late",
+        )  # fmt: skip
+
+    # Speculation
+
+    def _steer(self) -> None:
+        """At the end of a span, let the control loop set the attenuation anew."""
+        now = self._time()
+        span = now - self._span_began
+        if span < self._control.zone.span:
+            return
+        self._span_began = now
+        self._loads = {name: stage.load() for name, stage in self._stages.items()}
+        self._control.update(self._loads, span)
+        if self._control.adaptive:
+            for name, stage in self._stages.items():
+                stage.unit.attenuation = self._control.value(name)
+
+
+def _other_news(node: Node, below: Sequence[News]) -> tuple[list[Output], list[Output]]:
+    deleted = [o for news in below for o in news.deleted if o.event.type in node.on]
+    confirmed = [o for news in below for o in news.confirmed if o.event.type in node.on]
+    return deleted, confirmed
+
+
+def _merged(
+    batch: EventBatch,
+    rows: list[Event],
+    groups: list[Any] | None,
+    at: Ints,
+    notices: list[tuple[int, int]],
+    outputs: list[Output],
+) -> Arrivals:
+    """Input events, notices and outputs in the order in which single feeding would bring them."""
+    types = dict.fromkeys((*batch.types, PSEUDO, *(o.event.type for o in outputs)))
+    code = {name: number for number, name in enumerate(types)}
+    pseudo = Event(PSEUDO, 0)
+    made_at = [n[0] for n in notices] + [o.at for o in outputs]
+    every_at = np.concatenate((at, np.array(made_at, np.int64)))
+    order = np.argsort(every_at, kind="stable")
+    more_ts = [n[1] for n in notices] + [o.event.ts for o in outputs]
+    more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
+    heads = np.zeros(len(every_at), np.int64)
+    heads[len(at) + len(notices) :] = [o.head_start for o in outputs]
+    merged = EventBatch(
+        np.concatenate((batch.ts, np.array(more_ts, np.int64)))[order],
+        np.concatenate((batch.codes, np.array(more_codes, np.int32)))[order],
+        tuple(types),
+        head_start=heads[order],
+    )
+    every = rows + [pseudo] * len(notices) + [o.event for o in outputs]
+    place = {int(old): new for new, old in enumerate(order.tolist())}
+    offset = len(at) + len(notices)
+    every_group = None
+    if groups is not None:
+        every_group = groups + [None] * len(notices) + [o.group for o in outputs]
+        every_group = [every_group[i] for i in order.tolist()]
+    return Arrivals(
+        merged,
+        [every[i] for i in order.tolist()],
+        every_at[order],
+        {place[offset + i]: output for i, output in enumerate(outputs)},
+        every_group,
+    )

@@ -1,0 +1,203 @@
+"""The hierarchy: detectors wired by the event types they subscribe to and publish.
+
+A detector's level is one more than the highest level of the detectors that publish what it
+subscribes to; input events are level 0. There is no other wiring than the names of the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from betimes.model.detector import Maker
+from betimes.model.errors import BetimesError, OptionError
+from betimes.ordering.clock import parse_clock
+
+
+class HierarchyError(BetimesError, ValueError):
+    """The detectors cannot be wired: a cycle, a type that nobody publishes, a name used twice."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One detector in its place."""
+
+    name: str
+    maker: Maker
+    on: tuple[str, ...]
+    emits: tuple[str, ...]
+    by: str | None
+
+
+class Hierarchy:
+    """Detectors, wired by types. `clock` names the types that move the clocks of all units.
+
+    `inputs` lists the types of the input; if it is given, a subscribed type that is neither an
+    input nor published by a detector is an error.
+
+    >>> def fast(event):
+    ...     if event["v"] > 5:
+    ...         return Event("fast", event.ts, event.payload)
+    >>> from betimes.model import Event
+    >>> speed = Hierarchy(clock="position")
+    >>> speed.add(fast, on="position", emits="fast")
+    >>> print(speed.explain())
+    level 0  position
+    level 1  fast: position -> fast
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: str | Sequence[str] | None = None,
+        inputs: Sequence[str] | None = None,
+    ) -> None:
+        self.clock = parse_clock(clock)
+        self.inputs = None if inputs is None else _names(inputs, "inputs")
+        self._nodes: dict[str, Node] = {}
+
+    def add(
+        self,
+        detector: Any,
+        *,
+        on: str | Sequence[str],
+        emits: str | Sequence[str],
+        by: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a detector: a class, a factory, a template instance, or a function of one event.
+
+        With `by` it has one state for each value of that payload column.
+        """
+        maker = Maker(detector)
+        node = Node(name or maker.name, maker, _names(on, "on"), _names(emits, "emits"), by)
+        if node.name in self._nodes:
+            raise HierarchyError(
+                f"expected a name of its own for each detector, got name={node.name!r} twice; "
+                "give one of them another with name="
+            )
+        for other in self._nodes.values():
+            if other.maker.source is maker.source and (other.on, other.by) == (node.on, by):
+                raise HierarchyError(
+                    f"{node.name!r} and {other.name!r} are two names for one thing: the same "
+                    f"detector on {list(node.on)} by {by!r}; add it once"
+                )
+        self._nodes[node.name] = node
+        try:
+            self.levels()
+        except HierarchyError:
+            del self._nodes[node.name]
+            raise
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def levels(self) -> dict[str, int]:
+        """The level of each detector, lowest first."""
+        publishers: dict[str, list[str]] = {}
+        for node in self:
+            for type in node.emits:
+                publishers.setdefault(type, []).append(node.name)
+        levels: dict[str, int] = {}
+
+        def visit(name: str, path: tuple[str, ...]) -> int:
+            if name in path:
+                cycle = " -> ".join((*path[path.index(name) :], name))
+                raise HierarchyError(
+                    f"expected detectors that build on each other without a cycle, got {cycle}; "
+                    "let one of them publish another type"
+                )
+            if name not in levels:
+                below = [p for t in self._nodes[name].on for p in publishers.get(t, ())]
+                levels[name] = 1 + max((visit(p, (*path, name)) for p in below), default=0)
+            return levels[name]
+
+        for node in self:
+            visit(node.name, ())
+        return dict(sorted(levels.items(), key=lambda item: item[1]))
+
+    def check(self) -> None:
+        """Check what can only be known when all detectors are there."""
+        if not self._nodes:
+            raise HierarchyError("expected at least one detector; add one with add()")
+        published = {type for node in self for type in node.emits}
+        used = {type for node in self for type in node.on} | published | set(self.inputs or ())
+        spelled: dict[str, str] = {}
+        for type in sorted(used):
+            other = spelled.setdefault(type.casefold(), type)
+            if other != type:
+                raise HierarchyError(
+                    f"{other!r} and {type!r} are two names for one thing; spell the type one way"
+                )
+        if self.inputs is None:
+            return
+        both = published.intersection(self.inputs)
+        if both:
+            raise HierarchyError(
+                f"expected a type to be an input or published by a detector, {sorted(both)} are "
+                "both; rename what the detector publishes"
+            )
+        for node in self:
+            for type in node.on:
+                if type not in published and type not in self.inputs:
+                    raise HierarchyError(
+                        f"{node.name!r} subscribes to {type!r}, which no detector publishes and "
+                        f"which is not among inputs={list(self.inputs)}; published are "
+                        f"{sorted(published)}"
+                    )
+
+    def explain(self, format: str = "tree") -> str:
+        """Show the hierarchy: as a `tree` of levels, as `mermaid` or as `dot`."""
+        if format == "tree":
+            return self._tree()
+        edges = [
+            (type, node.name, _label(publisher) if publisher else None)
+            for node in self
+            for type in node.on
+            for publisher in ([p for p in self if type in p.emits] or [None])
+        ]
+        if format == "mermaid":
+            lines = ["flowchart BT"]
+            for type, name, publisher in edges:
+                source = publisher or f"in_{_safe(type)}([{type}])"
+                lines.append(f"    {source} -->|{type}| {_safe(name)}[{name}]")
+            return "\n".join(lines)
+        if format == "dot":
+            lines = ["digraph betimes {", "    rankdir=BT;"]
+            for type, name, publisher in edges:
+                source = publisher or f"input {type}"
+                lines.append(f'    "{source}" -> "{name}" [label="{type}"];')
+            return "\n".join([*lines, "}"])
+        raise OptionError(f"expected format to be tree, mermaid or dot, got format={format!r}")
+
+    def _tree(self) -> str:
+        levels = self.levels()
+        published = {type for node in self for type in node.emits}
+        inputs = dict.fromkeys(t for node in self for t in node.on if t not in published)
+        lines = [f"level 0  {', '.join(inputs)}"]
+        for name, level in levels.items():
+            node = self._nodes[name]
+            key = f" by {node.by}" if node.by else ""
+            lines.append(
+                f"level {level}  {name}: {', '.join(node.on)} -> {', '.join(node.emits)}{key}"
+            )
+        return "\n".join(lines)
+
+
+def _label(node: Node) -> str:
+    return node.name
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def _names(value: str | Sequence[str], option: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise OptionError(f"expected {option} to be one or more event types, got {option}={value!r}")
+    return tuple(dict.fromkeys(names))

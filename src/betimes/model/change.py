@@ -1,0 +1,104 @@
+"""Changes: the rows that an engine gives back, and what it means that two results are equal.
+
+Folding changes (`insert` = +1, `delete` = -1, `confirm` = 0) gives the current result. A row with
+status `final` is never taken back, except by the repair of a late event, and then `cause` says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from betimes.model.event import Event
+
+ChangeType = Literal["insert", "confirm", "delete"]
+Status = Literal["provisional", "final"]
+
+LATE = "late"
+"""Type of the change that reports an event which came after its place had settled."""
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One row of output: a detected event was found, confirmed, or taken back."""
+
+    change_type: ChangeType
+    status: Status
+    match_id: str
+    """The same for an insert, its confirmation and its delete; the same after a restart."""
+    seq: int
+    type: str
+    ts: int
+    detected_at: int
+    """The detector's clock when the event was made."""
+    slack: int
+    """The slack of the detector then."""
+    payload: dict[str, Any]
+    detector: str
+    cause: str
+    """Why: for an insert the event that completed it, for a delete the one that undid it."""
+
+    @property
+    def event(self) -> Event:
+        return Event(self.type, self.ts, self.payload)
+
+
+class ChangeBatch(Sequence[Change]):
+    """Changes in the order of `seq`; iterate row by row, or `to_arrow()` for columns."""
+
+    def __init__(self, rows: list[Change]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: Any) -> Any:
+        return ChangeBatch(self._rows[row]) if isinstance(row, slice) else self._rows[row]
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        kinds = Counter(change.change_type for change in self._rows)
+        return f"ChangeBatch({', '.join(f'{n} {kind}' for kind, n in kinds.items()) or 'empty'})"
+
+    def to_arrow(self) -> pa.Table:
+        """Columns as pinned; the payload as JSON text, since its fields differ by type."""
+        names = Change.__struct_fields__
+        columns: dict[str, list[Any]] = {
+            name: [getattr(change, name) for change in self._rows] for name in names
+        }
+        columns["payload"] = [msgspec.json.encode(p).decode() for p in columns["payload"]]
+        return pa.table(columns, schema=_SCHEMA)
+
+
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_SCHEMA = pa.schema(
+    [
+        pa.field(name, _NUMBER if name in ("seq", "ts", "detected_at", "slack") else _TEXT)
+        for name in Change.__struct_fields__
+    ]
+)
+
+
+def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
+    """The current result as a multiset of (type, ts, payload): what two runs must agree on.
+
+    >>> kick = Change("insert", "final", "m1", 0, "hit", 7, 9, 2, {"p": 1}, "Hits", "ball at 7")
+    >>> fold([kick])
+    Counter({('hit', 7, '{"p":1}'): 1})
+    """
+    result: Counter[tuple[str, int, str]] = Counter()
+    weight = {"insert": 1, "delete": -1, "confirm": 0}
+    for change in changes:
+        if change.type != LATE:
+            result[content(change.event)] += weight[change.change_type]
+    return +result if all(n >= 0 for n in result.values()) else result
+
+
+def content(event: Event) -> tuple[str, int, str]:
+    """An event's content in a form that can be compared and hashed."""
+    return event.type, event.ts, msgspec.json.encode(event.payload, order="sorted").decode()

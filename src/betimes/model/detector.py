@@ -1,0 +1,66 @@
+"""Detectors: user code that turns ordered events into events, in three kinds with one contract.
+
+* per event: an object with `on_event(event)`;
+* per batch: an object with `on_batch(batch)`, called with ordered slices of columns;
+* stateless: a function of one event.
+
+Each returns an event, any number of them (it may be a generator), or None. What it writes must
+depend only on its state and on the events it is handed: no clock, no files, no randomness.
+The state is the object's attributes, or what its own `snapshot()` returns and `restore(state)`
+takes back.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from betimes.model.errors import BetimesError, OptionError
+
+Kind = Literal["event", "batch", "function"]
+
+
+class DetectorError(BetimesError, RuntimeError):
+    """A detector failed: which one, at which event, in which state."""
+
+
+class Maker:
+    """Makes detectors of one kind: from a class, a factory, a template instance or a function."""
+
+    def __init__(self, detector: Any) -> None:
+        self.kind: Kind
+        self.make: Callable[[], Any]
+        if inspect.isclass(detector):
+            self.kind, self.make = _kind(detector), detector
+        elif hasattr(detector, "on_event") or hasattr(detector, "on_batch"):
+            self.kind, self.make = _kind(detector), lambda: copy.deepcopy(detector)
+        elif callable(detector) and _parameters(detector) == 1:
+            self.kind, self.make = "function", lambda: detector
+        elif callable(detector) and _parameters(detector) == 0:
+            self.kind, self.make = _kind(detector()), detector
+        else:
+            raise OptionError(
+                "expected a detector: a class or an object with on_event(event) or on_batch(batch),"
+                f" a function of one event, or a factory without parameters, got {detector!r}"
+            )
+        self.name = getattr(detector, "__name__", None) or type(detector).__name__
+        self.source = detector
+
+
+def _kind(detector: Any) -> Kind:
+    if callable(getattr(detector, "on_batch", None)):
+        return "batch"
+    if callable(getattr(detector, "on_event", None)):
+        return "event"
+    raise OptionError(
+        f"expected {detector!r} to have a method on_event(event) or on_batch(batch); it has neither"
+    )
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    """How many positional arguments a call needs."""
+    parameters: Iterable[inspect.Parameter] = inspect.signature(function).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)

@@ -1,0 +1,63 @@
+"""The oracle: sort, then run once. Whatever an engine does, this is the truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from betimes.engine import Hierarchy
+from betimes.model import Event, EventBatch
+from betimes.model.change import content
+
+Placed = tuple[tuple[int, int, Any], Event, Any]
+
+
+def oracle(
+    hierarchy: Hierarchy, events: Iterable[Event], *, by: str | None = None
+) -> Counter[tuple[str, int, str]]:
+    """What the hierarchy detects if the events come in perfect order, as `fold` writes it.
+
+    >>> def fast(event):
+    ...     if event["v"] > 5:
+    ...         return Event("fast", event.ts)
+    >>> speed = Hierarchy(clock="position")
+    >>> speed.add(fast, on="position", emits="fast")
+    >>> oracle(speed, [Event("position", 2, {"v": 9}), Event("position", 1, {"v": 1})])
+    Counter({('fast', 2, '{}'): 1})
+    """
+    known: list[Placed] = [
+        ((event.ts, 0, seq), event, None if by is None else event.payload[by])
+        for seq, event in enumerate(events)
+    ]
+    nodes = {node.name: node for node in hierarchy}
+    found: Counter[tuple[str, int, str]] = Counter()
+    for number, (name, level) in enumerate(hierarchy.levels().items()):
+        node = nodes[name]
+        detectors: dict[Any, Any] = {}
+        made: list[Placed] = []
+        mine = sorted((k for k in known if k[1].type in node.on), key=lambda k: k[0])
+        for place, event, group in mine:
+            key = (group, None if node.by is None else event.payload[node.by])
+            if key not in detectors:
+                detectors[key] = node.maker.make()
+            for n, output in enumerate(_call(node.maker.kind, detectors[key], event)):
+                tie: Any = (place, n)
+                if node.maker.kind == "batch":
+                    tie = (msgspec.json.encode(key, enc_hook=repr, order="sorted"), place, n)
+                made.append(((output.ts, level * 1000 + number, tie), output, group))
+        found.update(content(event) for _, event, _ in made)
+        known += made
+    return found
+
+
+def _call(kind: str, detector: Any, event: Event) -> list[Event]:
+    if kind == "batch":
+        result = detector.on_batch(EventBatch.from_rows([event]))
+    else:
+        result = detector(event) if kind == "function" else detector.on_event(event)
+    if result is None:
+        return []
+    return [result] if isinstance(result, Event) else list(result)
