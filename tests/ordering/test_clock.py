@@ -136,6 +136,18 @@ def test_the_clock_changes_when_its_type_falls_silent() -> None:
     assert unit.stats.buffered < 100
 
 
+@pytest.mark.parametrize(("period", "clock"), [(8 * MS, "A"), (2 * MS, "B")])
+def test_the_clock_changes_only_for_a_type_that_is_twice_as_good(period: int, clock: str) -> None:
+    in_time = {"A": (0, 0), "B": (0, 0)}
+    first = mixed({"A": 10 * MS, "B": 12 * MS}, in_time, until=10**7)
+    second = mixed({"A": 10 * MS, "B": period}, in_time, until=10**8)
+    unit = OrderingUnit(clock=None)
+    unit.feed(first)
+    assert unit.stats.clock_types == ("A",)
+    unit.feed(EventBatch(second.ts + 10**7, second.codes, second.types))
+    assert unit.stats.clock_types == (clock,)
+
+
 def total(unit: OrderingUnit, parts: list[Ordered]) -> dict[str, object]:
     return {
         "clock": np.concatenate([o.clock for o in parts]).tolist(),

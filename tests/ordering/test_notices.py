@@ -94,3 +94,17 @@ def test_a_notice_is_never_handed_out_nor_held() -> None:
     assert unit.stats.slack == 5
     assert unit.stats.clock == 6
     assert PSEUDO not in {e.type for e in [*unit.buffer, *unit.finish().released.events]}
+
+
+@pytest.mark.parametrize("order", [(3, 40), (40, 3)])
+def test_quantile_keeps_to_the_largest_notice_while_its_window_lasts(
+    order: tuple[int, int],
+) -> None:
+    unit = OrderingUnit(clock="A", slack="quantile")
+    slacks = []
+    for now, notice in zip((100, 200), order, strict=True):
+        unit.feed([Event("A", now - 1), Event(PSEUDO, now - notice), Event("A", now)])
+        slacks.append(unit.stats.slack)
+    assert slacks == [order[0], 40]
+    unit.feed([Event("A", t) for t in range(201, 200 + 2 * 500)])
+    assert unit.stats.slack < 3

@@ -248,7 +248,7 @@ def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
 @njit(cache=True)
 def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
     """Judge a clock event's time; `rejected[0]` counts the rows that follow it there."""
-    if now == NEVER or time - now <= state[MAX_SKEW]:
+    if now == NEVER or time - now <= state[MAX_SKEW] or time <= state[FRONTIER]:
         for k in range(state[SUSPECTS]):
             rejected[0] += 1
             rejected[rejected[0]] = state[SUSPECT_1 + k]
@@ -293,6 +293,8 @@ def _walk(
     cursor, end = state[HEAD], state[HEAD] + state[SIZE]
     now, slack, oldest = state[NOW], state[SLACK], state[OLDEST_WAITING]
     passed = state[SETTLED_TO]
+    if now != NEVER:
+        passed = max(passed, now - slack)
     maybe_late = False
     updates = 0
     for p in range(len(ts)):

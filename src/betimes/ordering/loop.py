@@ -172,6 +172,11 @@ class Loop:
         self.window = other.window.copy()
         self.waiting = other.waiting.copy()
         self.clock, self.slack = other.clock, other.slack
+        # What is settled is passed, whatever the new clock says.
+        for passed, settled in (
+            (kernel.PASSED, kernel.SETTLED_TO), (kernel.PASSED_TOP, kernel.SETTLED_TOP)
+        ):  # fmt: skip
+            self.state[passed] = max(self.state[passed], self.state[settled])
 
     def _make_room(self, n: int) -> None:
         """Make room for n more events: twice what is needed, so that this stays rare."""

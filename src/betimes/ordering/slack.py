@@ -35,6 +35,11 @@ class SlackPolicy:
     max_late: float = 0.01
     window: int = 500
 
+    @property
+    def label(self) -> str:
+        """The name for people: a policy that cannot move is a fixed slack."""
+        return "fixed" if self.min == self.max else self.name
+
     @classmethod
     def parse(
         cls,

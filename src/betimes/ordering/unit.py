@@ -136,11 +136,12 @@ class OrderingUnit:
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
         before = self._loop.slack
+        singly = self._loop.policy.name == "quantile" and self._may_be_suspect(batch.ts)
         steps: list[Step] = []
         rejected: list[EventBatch] = []
         low = 0
         while low < len(batch) or not steps:
-            high = self._cut(low, len(batch))
+            high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch))
             part = batch if high - low == len(batch) else batch.part(low, high)
             steps.append(self._step(part, rejected))
             low = high
@@ -191,7 +192,7 @@ class OrderingUnit:
             clock_offsets={self._types[i]: int(self._table[kernel.OFFSET, i]) for i in clock},
             slack=read[kernel.SLACK],
             largest_delay=read[kernel.TOP],
-            policy=self._loop.policy.name,
+            policy=self._loop.policy.label,
             attenuation=self.attenuation,
             types=dict(zip(self._types, self._table[kernel.COUNT].tolist(), strict=True)),
         )
@@ -214,6 +215,22 @@ class OrderingUnit:
             if block is not None:
                 high = min(high, low + block.missing)
         return high
+
+    def _may_be_suspect(self, ts: Ints) -> bool:
+        """Whether a batch may hold clock events that are absurdly far ahead.
+
+        The quantile policy compares an event with those that arrived before it, and whether a
+        suspect has arrived is known only when it is judged: such batches are fed singly.
+        """
+        if self._loop.suspects:
+            return True
+        if not len(ts):
+            return False
+        known = [] if self._loop.clock == kernel.NEVER else [self._loop.clock]
+        newest = np.maximum.accumulate(np.concatenate((np.array(known, np.int64), ts)))
+        leaps = np.diff(newest)
+        spread = self._table[kernel.OFFSET].max(initial=0)
+        return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
     def _step(self, batch: EventBatch, rejected: list[EventBatch]) -> Step:
         """Run the loop over a batch; add the events that it rejects."""

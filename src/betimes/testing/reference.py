@@ -121,7 +121,8 @@ class ReferenceUnit:
         return Row(learned.clock, learned.slack, released, replayed, settled, late, rejected)
 
     def _judge(self, event: Item, time: int) -> tuple[list[Item], bool]:
-        if self.learned.clock is None or time - self.learned.clock <= self.max_skew:
+        clock = self.learned.clock
+        if clock is None or time - clock <= self.max_skew or time <= self.frontier:
             rejected, self.suspects = self.suspects, []
             if rejected:
                 self.buffer = [e for e in self.buffer if e not in rejected]
