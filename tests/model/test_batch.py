@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from betimes.model import Event, EventBatch, EventError
 
 payloads = st.dictionaries(st.sampled_from("xyz"), st.integers(-9, 9), max_size=3)
-events = st.builds(Event, st.sampled_from("ABC"), st.integers(0, 2**63 - 1), payloads)
+events = st.builds(Event, st.sampled_from("ABC"), st.integers(0, 2**62 - 1), payloads)
 streams = st.lists(events, max_size=12)
 
 
@@ -160,7 +160,6 @@ def test_a_row_that_is_bad_twice_is_rejected_once() -> None:
     assert [r.row for r in rejected] == [0]
 
 
-@pytest.mark.xfail(reason="the null inside the dictionary is not seen as missing", strict=True)
 def test_a_null_inside_the_dictionary_of_types_is_a_missing_type() -> None:
     names = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["A", None]))
     batch, rejected = EventBatch.sift_arrow(pa.table({"ts": [1, 2], "type": names}))

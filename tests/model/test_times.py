@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from betimes.model import BetimesError, Event, EventBatch, EventError, Rejected
 
-LAST = 2**63 - 1
+LAST = 2**62 - 1
 
 BAD_VALUES = [
     (None, "the time is missing"),
@@ -162,7 +162,6 @@ def test_nanoseconds_are_cut_to_whole_microseconds() -> None:
     assert EventBatch.from_arrow(table(column)).ts.tolist() == [1_700_000_000_123_456, 0]
 
 
-@pytest.mark.xfail(reason="the cast to microseconds wraps around", strict=True)
 def test_a_timestamp_beyond_int64_microseconds_is_refused() -> None:
     with pytest.raises(EventError, match="row 0: the time is beyond int64"):
         EventBatch.from_arrow(table(pa.array([2**60, 5], pa.timestamp("s"))))

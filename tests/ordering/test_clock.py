@@ -284,7 +284,6 @@ def test_max_skew_can_be_set_and_switched_off() -> None:
     assert trusting.stats.clock == 90 * HOUR
 
 
-@pytest.mark.xfail(reason="the first clock event is believed, however absurd", strict=True)
 def test_an_absurd_first_clock_event_does_not_stop_the_clock_for_good() -> None:
     unit = OrderingUnit(clock="A")
     unit.feed([Event("A", 1000 * HOUR), *(Event("A", t) for t in range(1000))])

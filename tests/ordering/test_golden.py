@@ -81,14 +81,12 @@ GROWING_TOO_LATE = """
     A12 | 12 | 5 | C7          | | C7          | B10 A11 A12
 """
 
-# Paper *speculation*, figure 7 and the text of section 4.1: attenuation 1/3. (The figure keeps C1
-# until A3 comes; here one microsecond of slack is taken for granted before anything is measured,
-# so C1 settles as soon as it is replayed.)
+# Paper *speculation*, figure 7 and the text of section 4.1: attenuation 1/3.
 FIGURE_7 = """
     A0  |  0 | 0 | A0       |        |          | A0
     A2  |  2 | 0 | A2       |        | A0       | A2
-    C1  |  2 | 0 |          | C1 A2  | C1       | A2
-    A3  |  3 | 2 |          |        |          | A2 A3
+    C1  |  2 | 0 |          | C1 A2  |          | C1 A2
+    A3  |  3 | 2 |          |        | C1       | A2 A3
     B4  |  3 | 2 |          |        |          | A2 A3 B4
     A6  |  6 | 2 | A3 B4    |        | A2 A3 B4 | A6
     C5  |  6 | 2 | C5       |        |          | C5 A6

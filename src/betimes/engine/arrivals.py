@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from betimes.engine.history import pick
 from betimes.engine.messages import Output
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -67,12 +68,11 @@ class Waiting:
         base = self.base
         if self._old and rows and min(rows) < base:
             every = [self._one(row) for row in rows]
-            events, at, groups = (list(column) for column in zip(*every, strict=True))
-            return events, at, groups if self._groups else None
-        events = [self._events[row - base] for row in rows]
-        at = [self._at[row - base] for row in rows]
-        groups = [self._groups[row - base] for row in rows] if self._groups else None
-        return events, at, groups
+            groups = [group for *_, group in every] if self._groups else None
+            return [event for event, *_ in every], [at for _, at, _ in every], groups
+        at = rows if base == 0 else [row - base for row in rows]
+        groups = pick(self._groups, at) if self._groups else None
+        return pick(self._events, at), pick(self._at, at), groups
 
     def _one(self, row: int) -> tuple[Event, int, Any]:
         if row < self.base:

@@ -24,13 +24,22 @@ class Costs:
         self.process = 0.0
         """Seconds to handle an event."""
         self.snapshot = 0.0
-        """Seconds to take a snapshot."""
-        self.failures = 1.0
-        """Share of the recent batches in which the stage had to go back; pessimistic at first."""
+        """Seconds to save the state of a key."""
+        self.keys = 0.0
+        """Keys that a batch touches."""
+        self.risk = 0.0
+        """Share of the keys touched lately that had to go back."""
 
-    def note(self, name: str, value: float) -> None:
-        before = getattr(self, name)
-        setattr(self, name, value if before == 0.0 else before + FADE * (value - before))
+    def note_run(self, seconds: float, snapshots: float, events: int, keys: int) -> None:
+        """Events were handled: how long it took, and how much of that to save keys."""
+        self.process = _fade(self.process, max(seconds - snapshots, 0.0) / events)
+        if keys:
+            self.snapshot = _fade(self.snapshot, snapshots / keys)
+
+    def note_batch(self, disturbed: int, keys: int) -> None:
+        """A batch is done: so many of the keys it touched had to go back."""
+        self.risk = _fade(self.risk, min(1.0, disturbed / max(keys, 1)))
+        self.keys = _fade(self.keys, float(keys))
 
 
 class CheckpointModel(Protocol):
@@ -63,13 +72,23 @@ class EverySpeculative:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A snapshot as soon as the expected replay since the last one costs more than it."""
+    """A snapshot as soon as the expected replay since the last one costs more than it.
+
+    The thesis' rule `n * t_process > t_snapshot`, weighted by how often speculation has failed
+    lately, and counted by key: a key is saved when it is touched, and only disturbed keys go back.
+    """
 
     def length(self, costs: Costs, *, speculative: bool) -> int:  # noqa: ARG002
-        risk = costs.process * costs.failures
-        if risk <= 0.0:
+        replay = costs.process * costs.risk
+        if replay <= 0.0:
             return LONGEST
-        return max(1, min(LONGEST, math.ceil(costs.snapshot / risk)))
+        # So many events of one key; others come between them.
+        events = costs.snapshot / replay * max(costs.keys, 1.0)
+        return max(1, min(LONGEST, math.ceil(events)))
+
+
+def _fade(mean: float, value: float) -> float:
+    return value if mean == 0.0 else mean + FADE * (value - mean)
 
 
 def parse_checkpoints(value: str | int | CheckpointModel) -> CheckpointModel:

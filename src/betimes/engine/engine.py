@@ -134,7 +134,7 @@ class Engine:
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
-        rows = events if isinstance(events, list) else list(batch)
+        rows = events if isinstance(events, list) else batch.rows()
         groups = self._groups(rows)
         first = self._arrived
         self._arrived += len(batch)
@@ -155,9 +155,7 @@ class Engine:
         empty = EventBatch.concat([])
         for name, stage in self._stages.items():
             below = self._below(stage.node, told)
-            arrivals = self._arrivals(
-                stage.node, empty, [], self._groups([]), self._arrived, below
-            )
+            arrivals = self._arrivals(stage.node, empty, [], self._groups([]), self._arrived, below)
             deleted, confirmed = _other_news(stage.node, below)
             news = stage.step(arrivals, deleted, confirmed, self._arrived)
             told[name] = news.join(stage.finish(self._arrived))
@@ -248,9 +246,11 @@ class Engine:
         for name, news in told.items():
             gone = {output.id: output for output in news.deleted}
             come = {output.id: output for output in news.inserted}
-            for output in news.deleted:
-                if output.id not in come:
-                    changes.append(self._change("delete", name, output, output.why))
+            changes += [
+                self._change("delete", name, output, output.why)
+                for output in news.deleted
+                if output.id not in come
+            ]
             for output in come.values():
                 cause = f"{output.cause_event.type} at {output.cause_event.ts}"
                 before = gone.get(output.id)

@@ -150,20 +150,22 @@ class Hierarchy:
                         f"{sorted(published)}"
                     )
 
-    def explain(self, format: str = "tree") -> str:
+    def explain(self, format: str = "tree") -> str:  # noqa: A002
         """Show the hierarchy: as a `tree` of levels, as `mermaid` or as `dot`."""
         if format == "tree":
             return self._tree()
-        edges = [
-            (type, node.name, _label(publisher) if publisher else None)
+        published = {type for node in self for type in node.emits}
+        edges: list[tuple[str, str, str | None]] = [
+            (type, node.name, publisher)
             for node in self
             for type in node.on
-            for publisher in ([p for p in self if type in p.emits] or [None])
+            for publisher in (*(p.name for p in self if type in p.emits), None)
+            if publisher is not None or type not in published
         ]
         if format == "mermaid":
             lines = ["flowchart BT"]
             for type, name, publisher in edges:
-                source = publisher or f"in_{_safe(type)}([{type}])"
+                source = _safe(publisher) if publisher else f"in_{_safe(type)}([{type}])"
                 lines.append(f"    {source} -->|{type}| {_safe(name)}[{name}]")
             return "\n".join(lines)
         if format == "dot":
@@ -188,10 +190,6 @@ class Hierarchy:
         return "\n".join(lines)
 
 
-def _label(node: Node) -> str:
-    return node.name
-
-
 def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
@@ -199,5 +197,7 @@ def _safe(name: str) -> str:
 def _names(value: str | Sequence[str], option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value)
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise OptionError(f"expected {option} to be one or more event types, got {option}={value!r}")
+        raise OptionError(
+            f"expected {option} to be one or more event types, got {option}={value!r}"
+        )
     return tuple(dict.fromkeys(names))

@@ -5,25 +5,38 @@ snapshot itself in the form of an undo log: the state that each key had when the
 touched it. Going back to the beginning of a segment therefore costs what was touched, never the
 whole table of keys, and an unkeyed detector is the case of one key.
 
-Most segments are never gone back to. Their events stay in the columns in which they came until
-somebody needs them by key.
+Most segments are never gone back to. An index of their events by key is made only for those that
+are; an event that lands in a segment later is stored at its end and indexed at its place.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from betimes.engine.messages import Output, Place
 from betimes.engine.snapshots import Snapshot
 from betimes.model.event import Event
 
-Item = tuple[int, int, Any, Event, int]
-"""An event in the history: its place (ts, rank, tie), itself, and the arrival of its release."""
+
+class Absent:
+    """The snapshot of a key that did not exist."""
+
+
+ABSENT = Absent()
+
+
+def pick(column: list[Any], rows: list[int]) -> list[Any]:
+    """The values of a column in these rows, as fast as Python can."""
+    if len(rows) < 2:
+        return [column[row] for row in rows]
+    return list(itemgetter(*rows)(column))
 
 
 class Columns:
-    """Events in order, as columns: what a stage handles in one go."""
+    """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release."""
 
     __slots__ = ("at", "events", "keys", "rank", "tie", "ts")
 
@@ -46,26 +59,39 @@ class Columns:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def place(self, index: int) -> Place:
-        return self.ts[index], self.rank[index], self.tie[index]
+    def place(self, row: int) -> Place:
+        return self.ts[row], self.rank[row], self.tie[row]
 
-    def items(self) -> list[Item]:
-        return list(zip(self.ts, self.rank, self.tie, self.events, self.at, strict=True))
+    def key(self, row: int) -> Any:
+        return None if self.keys is None else self.keys[row]
 
     def part(self, low: int, high: int) -> Columns:
-        columns = (self.ts, self.rank, self.tie, self.events, self.at)
         keys = None if self.keys is None else self.keys[low:high]
-        return Columns(*(column[low:high] for column in columns), keys)
+        return Columns(
+            self.ts[low:high], self.rank[low:high], self.tie[low:high],
+            self.events[low:high], self.at[low:high], keys,
+        )  # fmt: skip
 
-    def pick(self, wanted: list[int]) -> Columns:
-        columns = (self.ts, self.rank, self.tie, self.events, self.at)
-        keys = None if self.keys is None else [self.keys[i] for i in wanted]
-        return Columns(*([column[i] for i in wanted] for column in columns), keys)
+    def pick(self, rows: list[int]) -> Columns:
+        return Columns(
+            pick(self.ts, rows), pick(self.rank, rows), pick(self.tie, rows),
+            pick(self.events, rows), pick(self.at, rows),
+            None if self.keys is None else pick(self.keys, rows),
+        )  # fmt: skip
+
+    def extend(self, other: Columns) -> None:
+        self.ts += other.ts
+        self.rank += other.rank
+        self.tie += other.tie
+        self.events += other.events
+        self.at += other.at
+        if self.keys is not None and other.keys is not None:
+            self.keys += other.keys
 
     def sorted(self) -> Columns:
-        """By place; equal times are rare, and only they compare more than the time."""
+        """By place."""
         order = sorted(range(len(self)), key=self.place)
-        return self if order == list(range(len(self))) else self.pick(order)
+        return self.pick(order)
 
     def count_before(self, place: Place) -> int:
         """How many of the sorted events stand before a place."""
@@ -74,59 +100,79 @@ class Columns:
         return bisect_left(range(len(self)), place, key=self.place)
 
 
-class Absent:
-    """The snapshot of a key that did not exist."""
-
-
-ABSENT = Absent()
-
-
 class Segment:
     """Events between two snapshots."""
 
-    __slots__ = ("_columns", "_items", "outputs", "size", "start", "undo")
+    __slots__ = ("_index", "columns", "outputs", "size", "start", "undo")
 
-    def __init__(self, columns: Columns) -> None:
-        self.start = columns.place(0)
-        self.size = len(columns)
+    def __init__(self, start: Place) -> None:
+        self.start = start
+        self.size = 0
+        self.columns: Columns | None = None
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
-        self._columns: Columns | None = columns
-        self._items: dict[Any, list[Item]] = {}
+        self._index: dict[Any, list[int]] | None = None
 
-    def by_key(self) -> dict[Any, list[Item]]:
-        """The events of each key, in order."""
-        if self._columns is not None:
-            rows, keys = self._columns.items(), self._columns.keys
-            if keys is None:
-                self._items = {None: rows}
+    def extend(self, columns: Columns) -> None:
+        """Add events that follow all others."""
+        first = 0
+        if self.columns is None:
+            self.columns = columns
+        else:
+            first = len(self.columns)
+            self.columns.extend(columns)
+        if self._index is not None:
+            self._add(range(first, first + len(columns)), columns.keys)
+        self.size += len(columns)
+
+    def rows(self, key: Any) -> list[int]:
+        """The rows of a key's events, in order."""
+        if self._index is None:
+            self._index = {}
+            if self.columns is not None:
+                self._add(range(len(self.columns)), self.columns.keys)
+        return self._index.get(key, [])
+
+    def _add(self, rows: Iterable[int], keys: list[Any] | None) -> None:
+        assert self._index is not None
+        index = self._index
+        if keys is None:
+            index.setdefault(None, []).extend(rows)
+            return
+        for row, key in zip(rows, keys, strict=True):
+            mine = index.get(key)
+            if mine is None:
+                index[key] = [row]
             else:
-                items: dict[Any, list[Item]] = {}
-                for key, row in zip(keys, rows, strict=True):
-                    mine = items.get(key)
-                    if mine is None:
-                        items[key] = [row]
-                    else:
-                        mine.append(row)
-                self._items = items
-            self._columns = None
-        return self._items
+                mine.append(row)
 
-    def insert(self, key: Any, item: Item) -> None:
-        insort(self.by_key().setdefault(key, []), item)
+    def insert(self, key: Any, columns: Columns) -> None:
+        """Add one event that lands among those that were handled."""
+        rows = self.rows(key)
+        if self.columns is None:
+            self.columns = columns
+        else:
+            self.columns.extend(columns)
+        row = len(self.columns) - 1
+        if not rows:
+            assert self._index is not None
+            self._index[key] = rows
+        rows.insert(bisect_left(rows, columns.place(0), key=self.columns.place), row)
         self.size += 1
 
     def remove(self, key: Any, place: Place) -> None:
-        items = self.by_key()[key]
-        at = bisect_right(items, place, key=lambda item: item[:3]) - 1
-        del items[at]
+        """Take an event out."""
+        assert self.columns is not None
+        rows = self.rows(key)
+        at = bisect_left(rows, place, key=self.columns.place)
+        if at == len(rows) or self.columns.place(rows[at]) != place:
+            raise LookupError(f"no event of key {key!r} at {place} in this segment")
+        del rows[at]
         self.size -= 1
 
     def last_ts(self) -> int:
         """The latest time in the segment."""
-        if self._columns is not None:
-            return self._columns.ts[-1]
-        return max((items[-1][0] for items in self._items.values() if items), default=self.start[0])
+        return self.start[0] if self.columns is None else max(self.columns.ts)
 
 
 class History:
@@ -147,11 +193,12 @@ class History:
     def forget(self, before: int) -> list[Segment]:
         """Drop the segments whose events are all older than `before`, but never the last."""
         count = 0
-        while count < len(self.segments) - 1 and self.segments[count].last_ts() < before:
+        # The next one begins after all that this one holds.
+        while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
             count += 1
         gone = self.segments[:count]
         if gone:
-            self.forgotten = gone[-1].last_ts()
+            self.forgotten = max(segment.last_ts() for segment in gone)
             del self.segments[:count]
         return gone
 

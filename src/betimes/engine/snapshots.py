@@ -36,9 +36,7 @@ def _is_flat(value: Any) -> bool:
     if kind is tuple or kind is frozenset:
         return all(_is_flat(item) and type(item) not in _FLAT for item in value)
     if kind is dict:
-        return _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(
-            map(type, value.values())
-        )
+        return _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
     return kind in _FLAT and _ATOMS.issuperset(map(type, value))
 
 
@@ -125,6 +123,4 @@ class Snapshotter:
 
 
 def _slots(detector: Any) -> tuple[str, ...]:
-    return tuple(
-        name for kind in type(detector).__mro__ for name in getattr(kind, "__slots__", ())
-    )
+    return tuple(name for kind in type(detector).__mro__ for name in getattr(kind, "__slots__", ()))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ from betimes.engine.arrivals import Arrivals, Waiting
 from betimes.engine.attenuation import Load
 from betimes.engine.checkpoints import CheckpointModel, Costs
 from betimes.engine.hierarchy import Node
-from betimes.engine.history import ABSENT, Columns, History, Item, Segment
+from betimes.engine.history import ABSENT, Columns, History, Segment, pick
 from betimes.engine.messages import News, Output, Place
 from betimes.engine.retraction import Retraction
 from betimes.engine.runner import DetectorFailed, Made, Runner
@@ -103,6 +103,7 @@ class Stage:
         self._path: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
         self._before: tuple[int, int] = (NEVER, unit.stats.slack)
         self._loaded = (0.0, 0.0, 0)
+        self._saving = 0.0
 
     # One batch
 
@@ -153,8 +154,8 @@ class Stage:
             return
         if self.history.forgotten is not None and output.place[0] <= self.history.forgotten:
             raise BetimesError(
-                f"detector {self.node.name!r} cannot take back {output.event!r}: its place is older "
-                f"than the history that is kept; raise retention="
+                f"detector {self.node.name!r} cannot take back {output.event!r}: its place is "
+                "older than the history that is kept; raise retention="
             )
         key = self._key(output.event, output.group)
         segment = self.history.find(output.place)
@@ -189,15 +190,19 @@ class Stage:
             rows = np.concatenate((replayed.rows[new], rows))
             places = np.concatenate((replayed.at[new], places))
             ts = np.concatenate((replayed.ts[new], ts))
+        if len(replayed) or len(answer.late):
+            order = np.lexsort((rows, ts))
+            rows, places, ts = rows[order], places[order], ts[order]
         numbers = rows.tolist()
         events, ties, groups = self._waiting.take(numbers)
         made = at[np.clip(places - row, 0, len(at) - 1)].tolist() if len(at) else []
         columns = Columns(ts.tolist(), [0] * len(numbers), ties, events, made, None)
         derived = self._place_outputs(columns, numbers)
         columns.keys = self._keys(events, groups)
-        if self._too_late or self.history.forgotten is not None:
+        forgotten = self.history.forgotten
+        if self._too_late or (forgotten is not None and len(ts) and ts.min() <= forgotten):
             columns = self._without_late(columns, numbers, news)
-        if derived or len(answer.late) or len(replayed):
+        if derived:
             columns = columns.sorted()
         return columns
 
@@ -264,63 +269,72 @@ class Stage:
 
     # Handling events
 
-    def _take_in(
-        self, columns: Columns, disturbed: dict[Any, Disturbance], news: News
-    ) -> None:
+    def _take_in(self, columns: Columns, disturbed: dict[Any, Disturbance], news: News) -> None:
         """Events behind what was handled disturb their keys, the others follow."""
         history = self.history
         behind = columns.count_before(history.last)
         if behind:
-            items, keys = columns.part(0, behind).items(), columns.keys
-            for index, item in enumerate(items):
-                key = None if keys is None else keys[index]
-                segment = history.find(item[:3])
-                history.segments[segment].insert(key, item)
-                _disturb(disturbed, key, segment, f"late {_name(item[3])}", item[4])
+            for row in range(behind):
+                key = columns.key(row)
+                segment = history.find(columns.place(row))
+                history.segments[segment].insert(key, columns.part(row, row + 1))
+                why = f"late {_name(columns.events[row])}"
+                _disturb(disturbed, key, segment, why, columns.at[row])
         for key, disturbance in disturbed.items():
             self._replay(key, disturbance, news)
-        self.costs.note("failures", 1.0 if disturbed else 0.0)
+        touched = set(disturbed)
         while behind < len(columns):
             speculative = columns.ts[behind] > self._settled
             length = self._checkpoints.length(self.costs, speculative=speculative)
-            part = columns.part(behind, behind + length)
-            self._handle(part, news)
-            behind += length
+            room = length - history.segments[-1].size if history.segments else 0
+            if room <= 0:
+                history.segments.append(Segment(columns.place(behind)))
+                room = length
+            self._handle(columns.part(behind, behind + room), history.segments[-1], news)
+            touched.update(history.segments[-1].undo)
+            behind += room
+        self.costs.note_batch(len(disturbed), len(touched))
 
-    def _handle(self, columns: Columns, news: News) -> None:
-        """Handle events that follow all others: a new segment."""
+    def _handle(self, columns: Columns, segment: Segment, news: News) -> None:
+        """Handle events that follow all others, as part of the last segment."""
         began = self._time()
-        while True:
-            segment = Segment(columns)
-            self.history.segments.append(segment)
-            try:
-                made = self._run(segment, columns)
-                break
-            except DetectorFailed as failure:
-                self.history.segments.pop()
-                self._undo(segment)
-                if self._errors == "stop":
-                    raise
-                self.counts.errors += 1
-                rest = [i for i in range(len(columns)) if i != failure.number]
-                columns = columns.pick(rest)
-                if not rest:
-                    return
+        self._saving = 0.0
+        known = len(segment.undo)
+        made, columns = self._run_forward(segment, columns)
+        if not len(columns):
+            return
+        segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
         self.counts.handled += len(columns)
-        keys = columns.keys
-        if made:
-            at = self._made_at(columns)
-            for number, outputs in _by_number(made):
-                key = None if keys is None else keys[number]
-                place, cause = columns.place(number), columns.events[number]
-                mine = [
-                    self._output(event, n, place, cause, at[number], key)
-                    for n, event in enumerate(outputs)
-                ]
-                segment.outputs.setdefault(key, []).extend(mine)
-                self._publish(mine, news)
-        self.costs.note("process", (self._time() - began) / len(columns))
+        made_at = self._made_at(columns) if made else None
+        for number, events in _by_number(made):
+            key = columns.key(number)
+            place, cause = columns.place(number), columns.events[number]
+            at = made_at(number)
+            mine = [self._output(e, n, place, cause, at, key) for n, e in enumerate(events)]
+            segment.outputs.setdefault(key, []).extend(mine)
+            self._publish(mine, news)
+        new = len(segment.undo) - known
+        self.costs.note_run(self._time() - began, self._saving, len(columns), new)
+
+    def _run_forward(self, segment: Segment, columns: Columns) -> tuple[list[Made], Columns]:
+        """Hand events to their detectors; with errors="skip", without those at which they fail."""
+        if self._errors == "stop":
+            return self._run(segment, columns), columns
+        while len(columns):
+            before = {key: self._snapshotter.take(d) for key, d in self._detectors.items()}
+            try:
+                return self._run(segment, columns), columns
+            except DetectorFailed as failure:
+                self.counts.errors += 1
+                columns = columns.pick([i for i in range(len(columns)) if i != failure.number])
+                for key in list(self._detectors):
+                    if key in before:
+                        self._install(key, self._snapshotter.restore(before[key]))
+                    else:
+                        self._remove(key)
+                        segment.undo.pop(key, None)
+        return [], columns
 
     def _run(self, segment: Segment, columns: Columns) -> list[Made]:
         keys = columns.keys
@@ -347,21 +361,28 @@ class Stage:
                 made.append((mine[number], event))
         return sorted(made, key=lambda pair: pair[0])
 
-    def _made_at(self, columns: Columns) -> list[int]:
-        """The arrival with which each event and all before it of its key had been released."""
-        if columns.keys is None:
-            return list(accumulate(columns.at, max))
-        newest: dict[Any, int] = {}
-        at = []
-        for key, arrival in zip(columns.keys, columns.at, strict=True):
-            known = newest.get(key, -1)
-            if arrival > known:
-                newest[key] = known = arrival
-            at.append(known)
-        return at
+    def _made_at(self, columns: Columns) -> Callable[[int], int]:
+        """The arrival with which an event and all before it of its key had been released."""
+        at, keys = columns.at, columns.keys
+        if self.unit.attenuation >= 1.0:
+            return at.__getitem__
+        column = np.array(at)
+        newest = np.maximum.accumulate(column)
+
+        def made_at(number: int) -> int:
+            if newest[number] == at[number]:
+                return at[number]
+            if keys is None:
+                return int(newest[number])
+            later = np.flatnonzero(column[:number] > at[number]).tolist()
+            return max([at[number], *(at[row] for row in later if keys[row] == keys[number])])
+
+        return made_at
 
     def _touch(self, segment: Segment, key: Any) -> None:
-        """Save the state of a key before the segment changes it."""
+        """Save the state of a key before the segment changes it for the first time."""
+        if key in segment.undo:
+            return
         detector = self._detectors.get(key)
         if detector is None:
             segment.undo[key] = ABSENT
@@ -372,7 +393,7 @@ class Stage:
             return
         began = self._time()
         segment.undo[key] = self._snapshotter.take(detector)
-        self.costs.note("snapshot", self._time() - began)
+        self._saving += self._time() - began
         self.counts.snapshots += 1
 
     def _install(self, key: Any, detector: Any) -> None:
@@ -382,14 +403,6 @@ class Stage:
     def _remove(self, key: Any) -> None:
         self._detectors.pop(key, None)
         self._methods.pop(key, None)
-
-    def _undo(self, segment: Segment) -> None:
-        """Give all keys that a segment touched the state from before."""
-        for key, snapshot in segment.undo.items():
-            if snapshot is ABSENT:
-                self._remove(key)
-            else:
-                self._install(key, self._snapshotter.restore(snapshot))
 
     # Going back
 
@@ -404,8 +417,8 @@ class Stage:
         count = 0
         newest = disturbance.at
         for index, segment in enumerate(affected, disturbance.first):
-            items = segment.by_key().get(key)
-            if not items:
+            rows = segment.rows(key)
+            if not rows or segment.columns is None:
                 segment.undo.pop(key, None)
                 old += segment.outputs.pop(key, ())
                 continue
@@ -417,9 +430,10 @@ class Stage:
             segment.undo[key] = state
             detector = detector or self._snapshotter.make()
             before = segment.outputs.pop(key, [])
-            made, items = self._run_again(detector, segment, key, items)
-            count += len(items)
-            after, newest = self._compare(made, items, before, key, newest)
+            made, rows = self._run_again(detector, segment, key)
+            count += len(rows)
+            columns = segment.columns.pick(rows)
+            after, newest = self._compare(made, columns, before, key, newest)
             if after:
                 segment.outputs[key] = after
             old += before
@@ -442,20 +456,21 @@ class Stage:
         return known and self._snapshotter.restore(self._snapshotter.take(known))
 
     def _run_again(
-        self, detector: Any, segment: Segment, key: Any, items: list[Item]
-    ) -> tuple[list[Made], list[Item]]:
-        """Hand items to a detector; with errors="skip", without those at which it fails."""
+        self, detector: Any, segment: Segment, key: Any
+    ) -> tuple[list[Made], list[int]]:
+        """Hand events to a detector; with errors="skip", without those at which it fails."""
+        assert segment.columns is not None
         start = segment.undo[key]
         while True:
+            rows = segment.rows(key)
             try:
                 method = self._runner.method(detector)
-                return self._runner.run(method, [item[3] for item in items]), items
+                return self._runner.run(method, pick(segment.columns.events, rows)), rows
             except DetectorFailed as failure:
                 if self._errors == "stop":
                     raise
                 self.counts.errors += 1
-                segment.remove(key, items[failure.number][:3])
-                items = segment.by_key()[key]
+                segment.remove(key, segment.columns.place(rows[failure.number]))
                 fresh = (
                     self._snapshotter.make()
                     if start is ABSENT
@@ -464,7 +479,7 @@ class Stage:
                 vars(detector).update(vars(fresh))
 
     def _compare(
-        self, made: list[Made], items: list[Item], before: list[Output], key: Any, newest: int
+        self, made: list[Made], columns: Columns, before: list[Output], key: Any, newest: int
     ) -> tuple[list[Output], int]:
         """Outputs of a replayed segment; those that were there before stay the same objects."""
         for output in before:
@@ -473,16 +488,13 @@ class Stage:
         after = []
         done = 0
         for number, events in _by_number(made):
-            while done <= number:
-                newest = max(newest, items[done][4])
-                done += 1
-            item = items[number]
+            newest = max(newest, *columns.at[done : number + 1])
+            done = number + 1
+            place, cause = columns.place(number), columns.events[number]
             for n, event in enumerate(events):
-                output = self._output(event, n, item[:3], item[3], newest, key)
+                output = self._output(event, n, place, cause, newest, key)
                 after.append(known.get((output.id, output.place), output))
-        for item in items[done:]:
-            newest = max(newest, item[4])
-        return after, newest
+        return after, max(newest, *columns.at[done:], newest)
 
     # Outputs
 
@@ -528,9 +540,7 @@ class Stage:
             self._open[output.id] = output
             self.counts.note_made(output.detected_at - output.event.ts)
 
-    def _republish(
-        self, old: list[Output], new: list[Output], why: str, news: News
-    ) -> None:
+    def _republish(self, old: list[Output], new: list[Output], why: str, news: News) -> None:
         """Tell what a replay changed: the differences, or everything if retraction is full."""
         stay = {id(output) for output in new} & {id(output) for output in old}
         gone = [output for output in old if id(output) not in stay]

@@ -73,6 +73,13 @@ class EventBatch:
                     f"{row}; build events with Event(type, ts, payload) or feed an Arrow table"
                 )
         ts, rejected = times.from_values([event.ts for event in rows])
+        if not all(isinstance(event.type, str) and event.type for event in rows):
+            rejected += [
+                Rejected(row, event.type, "the type is not text")
+                for row, event in enumerate(rows)
+                if not (isinstance(event.type, str) and event.type)
+            ]
+            rejected = _one_a_row(rejected)
         if rejected:
             bad = {r.row for r in rejected}
             keep = [row for row in range(len(rows)) if row not in bad]
@@ -119,22 +126,23 @@ class EventBatch:
                     f"expected a column {name!r} ({role}=), got the columns "
                     f"{table.column_names}; name the right one with {role}="
                 )
-        if arrival is not None:
-            table = table.take(pc.sort_indices(table[arrival]))
+        names = _plain_text(table[type], type)
         ts, rejected = times.from_arrow(table[time], time)
-        names = table[type]
-        if names.null_count:
-            rejected += [
-                Rejected(row, None, "the type is missing")
-                for row in np.flatnonzero(names.is_null().to_numpy()).tolist()
-            ]
+        rejected += _missing(names, "the type is missing")
+        if arrival is not None:
+            rejected += _missing(table[arrival], "the arrival is missing")
+        rejected = _one_a_row(rejected)
+        table = table.drop_columns([time, type])
         if rejected:
             keep = np.ones(len(ts), dtype=bool)
             keep[[r.row for r in rejected]] = False
-            ts, table = ts[keep], table.filter(pa.array(keep))
-            rejected = sorted({r.row: r for r in rejected}.values(), key=lambda r: r.row)
-        codes, types = _encode(table[type], type)
-        return cls(ts, codes, types, table.drop_columns([time, type])), rejected
+            mask = pa.array(keep)
+            ts, names, table = ts[keep], names.filter(mask), table.filter(mask)
+        if arrival is not None:
+            order = pc.sort_indices(table[arrival])
+            ts, names, table = ts[order.to_numpy()], names.take(order), table.take(order)
+        codes, types = _encode(names)
+        return cls(ts, codes, types, table), rejected
 
     @classmethod
     def of(
@@ -147,6 +155,11 @@ class EventBatch:
             return cls.from_arrow(events)
         if isinstance(events, Event):
             return cls.from_rows([events])
+        if not isinstance(events, Iterable):
+            raise EventError(
+                "expected events: an EventBatch, an Arrow table or record batch, Event objects, "
+                f"got {events!r}"
+            )
         return cls.from_rows(events)
 
     @classmethod
@@ -219,9 +232,14 @@ class EventBatch:
         payload = self.payload
         if payload is not None and not isinstance(payload, pa.Table):
             columns = dict.fromkeys(name for row in payload for name in row)
-            payload = pa.table({name: [row.get(name) for row in payload] for name in columns})
+            payload = pa.table({name: _column(name, payload) for name in columns})
         if payload is not None:
             for name in payload.column_names:
+                if name in ("ts", "type"):
+                    raise EventError(
+                        f"the payload has a column {name!r}, which is the name of the event's own; "
+                        "rename it in the payload"
+                    )
                 table = table.append_column(name, payload[name])
         return table
 
@@ -229,13 +247,17 @@ class EventBatch:
         return len(self.ts)
 
     def __iter__(self) -> Iterator[Event]:
-        payload = self.payload
+        return iter(self.rows())
+
+    def rows(self) -> list[Event]:
+        """The events, one by one."""
+        types, codes, ts, payload = self.types, self.codes.tolist(), self.ts.tolist(), self.payload
         if isinstance(payload, pa.Table):
             payload = payload.to_pylist() if payload.num_columns else None
-        rows = payload if payload is not None else ({} for _ in range(len(self)))
-        types = self.types
-        for code, ts, row in zip(self.codes.tolist(), self.ts.tolist(), rows, strict=True):
-            yield Event(types[code], ts, row)
+        if payload is None:
+            return [Event(types[code], t) for code, t in zip(codes, ts, strict=True)]
+        rows = zip(codes, ts, payload, strict=True)
+        return [Event(types[code], t, row) for code, t, row in rows]
 
     @overload
     def __getitem__(self, row: int) -> Event: ...
@@ -256,19 +278,51 @@ class EventBatch:
         return f"EventBatch({len(self)} events of {len(self.types)} types)"
 
 
-def _encode(names: pa.ChunkedArray[Any], column: str) -> tuple[Codes, tuple[str, ...]]:
-    if pa.types.is_dictionary(names.type):
-        names = names.cast(names.type.value_type)
-    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any]:
+    """The column of types as text, whatever its encoding."""
+    kind = names.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        names = names.cast(kind)
+    if pa.types.is_null(kind):
+        return names.cast(pa.string())
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise EventError(
-            f"expected the type column {column!r} to hold text, got {names.type}; "
-            "cast it to string first"
+            f"expected the type column {column!r} to hold text, got {kind}; cast it to string first"
         )
+    return names
+
+
+def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
+    if column.null_count == 0:
+        return []
+    rows = np.flatnonzero(column.is_null().to_numpy()).tolist()
+    return [Rejected(row, None, reason) for row in rows]
+
+
+def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
+    """The first reason for each row, in the order of rows."""
+    first = {r.row: r for r in reversed(rejected)}
+    return [first[row] for row in sorted(first)]
+
+
+def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
     encoded = names.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks() if encoded.num_chunks != 1 else encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
     return codes, tuple(map(str, encoded.dictionary.to_pylist()))
+
+
+def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
+    try:
+        column: pa.Array[Any] = pa.array([row.get(name) for row in rows])
+        return column
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise EventError(
+            f"the payload column {name!r} holds values that do not fit into one Arrow type "
+            f"({error}); give them one type"
+        ) from error
 
 
 def _concat_payload(batches: Sequence[EventBatch]) -> Payload | None:

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model.errors import EventError
 
-LAST = 2**63 - 1
-_EXPECTED = "expected a time in whole microseconds, 0 to 9223372036854775807"
+LAST = 2**62 - 1
+"""The last time that an event may have: 146,000 years, with room for sums in 64 bits."""
+
+_EXPECTED = f"expected a time in whole microseconds, 0 to {LAST}"
+_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -46,11 +48,12 @@ def fault(value: object) -> str | None:
             return "the time is NaN"
         if not float(value).is_integer():
             return "the time is not a whole number of microseconds"
-    if value < 0:
+    whole = int(value)
+    if whole < 0:
         return "the time is negative"
-    if value > LAST:
+    if whole >= 2**63:
         return "the time is beyond int64"
-    return None
+    return "the time is too far in the future" if whole > LAST else None
 
 
 def from_values(values: Sequence[object]) -> tuple[np.ndarray, list[Rejected]]:
@@ -59,7 +62,7 @@ def from_values(values: Sequence[object]) -> tuple[np.ndarray, list[Rejected]]:
         # The common case, all plain ints, without a look at each value.
         if set(map(type, values)) <= {int}:
             ts = np.array(values, dtype=np.int64)
-            if not len(ts) or ts.min() >= 0:
+            if _are_sound(ts):
                 return ts, []
     except OverflowError:
         pass
@@ -77,11 +80,10 @@ def from_arrow(column: pa.ChunkedArray[Any], name: str) -> tuple[np.ndarray, lis
     """Times from an Arrow column: integers, whole floats, or timestamps of any unit."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        column = pc.cast(column, pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64())
-        kind = pa.int64()
+        return _from_timestamps(column, kind.unit)
     if pa.types.is_int64(kind) and column.null_count == 0:
         ts = column.to_numpy()
-        if not len(ts) or ts.min() >= 0:
+        if _are_sound(ts):
             return ts, []
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         raise EventError(
@@ -91,8 +93,33 @@ def from_arrow(column: pa.ChunkedArray[Any], name: str) -> tuple[np.ndarray, lis
     return from_values(column.to_pylist())
 
 
+def _from_timestamps(column: pa.ChunkedArray[Any], unit: str) -> tuple[np.ndarray, list[Rejected]]:
+    """Timestamps of any unit; finer than microseconds is cut off."""
+    raw = column.cast(pa.int64())
+    if raw.null_count == 0:
+        numbers = raw.to_numpy()
+        if unit == "ns" and _are_sound(numbers):
+            return numbers // 1000, []
+        factor = _PER_UNIT.get(unit, 1)
+        if unit != "ns" and (
+            not len(numbers) or (numbers.min() >= 0 and numbers.max() <= LAST // factor)
+        ):
+            return numbers * factor, []
+    scale = _PER_UNIT.get(unit)
+    values = [
+        None if v is None else v // 1000 if scale is None else v * scale for v in raw.to_pylist()
+    ]
+    return from_values(values)
+
+
+def _are_sound(ts: np.ndarray) -> bool:
+    return not len(ts) or bool(ts.min() >= 0 and ts.max() <= LAST)
+
+
 def refuse(rejected: Sequence[Rejected]) -> None:
     """Raise an error that names the first refused row, if there is any."""
     if rejected:
         more = f" ({len(rejected) - 1} more rows are bad)" if len(rejected) > 1 else ""
-        raise EventError(f"{_EXPECTED}; {rejected[0]}{more}")
+        first = rejected[0]
+        expected = _EXPECTED if "time" in first.reason else "expected a complete event"
+        raise EventError(f"{expected}; {first}{more}")

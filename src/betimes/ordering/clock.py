@@ -17,7 +17,7 @@ of arrivals whose borders depend only on how many events have arrived, never on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,8 @@ def parse_clock(clock: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """
     if clock is None:
         return None
-    types = (clock,) if isinstance(clock, str) else tuple(clock)
+    several: Iterable[str] = (clock,) if isinstance(clock, str) else clock
+    types = tuple(several) if isinstance(several, Iterable) else ()
     if not types or not all(isinstance(name, str) and name for name in types):
         raise OptionError(
             f"expected clock to be an event type, several, {EVERY!r} for every type, or None to "

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
 
 from betimes.model.batch import EventBatch
-from betimes.model.errors import OptionError
+from betimes.model.errors import EventError, OptionError
 
 
 class Duplicates:
-    """Remembers the last `memory` events by (source, number) and finds those that come again."""
+    """Remembers the last `memory` events by (source, number) and finds those that come again.
+
+    An event without source or number cannot be told from others and is never a duplicate.
+    """
 
     def __init__(self, unique: tuple[str, str], memory: int) -> None:
         if isinstance(unique, str) or len(unique) != 2 or memory < 1:
@@ -28,9 +32,18 @@ class Duplicates:
 
     def drop(self, batch: EventBatch) -> EventBatch:
         """The batch without events seen before; they are counted in `dropped`."""
+        if not len(batch):
+            return batch
         keep = np.ones(len(batch), dtype=bool)
         pairs = zip(batch.column(self.source), batch.column(self.number), strict=True)
         for row, pair in enumerate(pairs):
+            if None in pair:
+                continue
+            if not isinstance(pair[0], Hashable) or not isinstance(pair[1], Hashable):
+                raise EventError(
+                    f"expected numbers or text in the columns {self.source!r} and {self.number!r} "
+                    f"that tell duplicates, got {pair!r}"
+                )
             if pair in self._seen:
                 keep[row] = False
                 continue

@@ -19,7 +19,9 @@ released had events come singly:
   with `ts + slack <= clock`; releasing and settling are one;
 * below 1 (paper *speculation*, Algorithms 1 and 2): the first arrival at or after its own at which
   the frontier, the largest `clock - attenuation * slack` so far, has reached it. An event that
-  lands behind the frontier is released at once, and what stands behind it is replayed.
+  lands behind the frontier is released at once, and what stands behind it is replayed. It settles
+  at the first clock update at or after its arrival with `ts + slack <= clock`: not before its own
+  delay was measured.
 
 Invariant: the events of the buffer that are released but not settled are a prefix of it.
 
@@ -63,13 +65,13 @@ LARGEST, DECAYING, QUANTILE = 0, 1, 2
 (
     POLICY, MIN_SLACK, MAX_SLACK, MAX_SKEW, WINDOW,
     NOW, SLACK, TOP, WAITING, OLDEST_WAITING, OLDEST_NOTICE,
-    IN_WINDOW, WINDOW_AT, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
+    IN_WINDOW, WINDOW_AT, KEPT, KEPT_FROM, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
     SUSPECTS, SUSPECT_1, SUSPECT_2,
     FRONTIER, SETTLED_TO, SETTLED_TOP,
     HEAD, SIZE, RELEASED, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
     ARRIVALS, UPDATES, N_RELEASED, N_SETTLED, N_LATE, N_REJECTED, N_REPLAYED, PEAK,
     N_STATE,
-) = range(39)  # fmt: skip
+) = range(41)  # fmt: skip
 
 LEARNED = slice(NOW, SUSPECTS)
 """The part of the state that the stream has taught: clock, slack and what they rest on."""
@@ -150,32 +152,75 @@ def _find_successors(
 
 
 @njit(cache=True)
-def _into_window(state: Ints, window: Ints, value: int) -> None:
-    """Put a value into the sorted window in place of the oldest one."""
-    ring, ordered = window[0], window[1]
-    count = state[IN_WINDOW]
-    at = state[WINDOW_AT]
-    state[WINDOW_AT] = at + 1 if at + 1 < state[WINDOW] else 0
-    if count < state[WINDOW]:
-        hole = count
-        state[IN_WINDOW] = count + 1
-    elif ring[at] == value:
-        return
-    else:
-        hole = np.searchsorted(ordered[:count], ring[at])
-    ring[at] = value
-    while hole > 0 and ordered[hole - 1] > value:
-        ordered[hole] = ordered[hole - 1]
-        hole -= 1
-    last = state[IN_WINDOW] - 1
-    while hole < last and ordered[hole + 1] < value:
-        ordered[hole] = ordered[hole + 1]
-        hole += 1
-    ordered[hole] = value
+def _rank(state: Ints, floats: Floats) -> int:
+    """The k-th largest of n is exceeded by a new value with probability k / (n + 1)."""
+    return max(1, int(CAUTION * floats[MAX_LATE] * (state[IN_WINDOW] + 1)))
 
 
 @njit(cache=True)
-def _learn_need(state: Ints, window: Ints, ts: int, head_start: int, successor: int) -> None:
+def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
+    """Of the sorted `kept[:count]`, keep the largest, a reserve, and all equal to the least."""
+    low = kept[max(0, count - 2 * rank - 32)]
+    first = np.searchsorted(kept[:count], low)
+    state[KEPT] = count - first
+    state[KEPT_FROM] = NEVER if first == 0 else low
+    if first:
+        for i in range(count - first):
+            kept[i] = kept[i + first]
+
+
+@njit(cache=True)
+def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
+    """Put a value into the window in place of the oldest one.
+
+    Only the largest values matter: all from `KEPT_FROM` on are kept sorted, the others only wait
+    for their turn to leave.
+    """
+    ring, kept = window[0], window[1]
+    at = state[WINDOW_AT]
+    state[WINDOW_AT] = at + 1 if at + 1 < state[WINDOW] else 0
+    low, count = state[KEPT_FROM], state[KEPT]
+    comes, goes = value >= low, False
+    if state[IN_WINDOW] < state[WINDOW]:
+        state[IN_WINDOW] += 1
+    else:
+        if ring[at] == value:
+            return
+        goes = ring[at] >= low
+    hole = count
+    if goes:
+        hole = np.searchsorted(kept[:count], ring[at])
+    elif comes:
+        count += 1
+    ring[at] = value
+    if not (goes or comes):
+        return
+    if comes:
+        while hole > 0 and kept[hole - 1] > value:
+            kept[hole] = kept[hole - 1]
+            hole -= 1
+        while hole < count - 1 and kept[hole + 1] < value:
+            kept[hole] = kept[hole + 1]
+            hole += 1
+        kept[hole] = value
+    else:
+        count -= 1
+        for i in range(hole, count):
+            kept[i] = kept[i + 1]
+    state[KEPT] = count
+    rank = _rank(state, floats)
+    if count > 4 * rank + 64:
+        _keep_top(state, kept, count, rank)
+    elif count < rank and count < state[IN_WINDOW]:
+        everything = state[IN_WINDOW]
+        kept[:everything] = np.sort(ring[:everything])
+        _keep_top(state, kept, everything, rank)
+
+
+@njit(cache=True)
+def _learn_need(
+    state: Ints, floats: Floats, window: Ints, ts: int, head_start: int, successor: int
+) -> None:
     """Quantile policy: note how much slack this event would have needed to come in order."""
     now = state[NOW]
     need = 0
@@ -184,7 +229,7 @@ def _learn_need(state: Ints, window: Ints, ts: int, head_start: int, successor: 
             need = now - ts + 1 + head_start
         elif successor <= now + head_start:
             need = now + head_start - successor + 1
-    _into_window(state, window, need)
+    _into_window(state, floats, window, need)
     if state[FLOOR_LEFT] > 0:
         state[FLOOR_LEFT] -= 1
     if ts <= state[PASSED] and ts > state[PASSED_TOP]:
@@ -231,11 +276,7 @@ def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
     elif state[POLICY] == DECAYING:
         slack = math.ceil(floats[BASE])
     else:
-        count = state[IN_WINDOW]
-        slack = 0
-        if count > 0:
-            # The k-th largest of n is exceeded by a new value with probability k / (n + 1).
-            slack = window[1, count - max(1, int(CAUTION * floats[MAX_LATE] * (count + 1)))]
+        slack = window[1, state[KEPT] - _rank(state, floats)] if state[IN_WINDOW] else 0
         if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
             slack = state[FLOOR]
     if floats[MARGIN] > 0.0:
@@ -317,7 +358,7 @@ def _walk(
                 state[OLDEST_NOTICE] = min(state[OLDEST_NOTICE], effective)
             elif quantile:
                 state[NOW] = now
-                _learn_need(state, window, ts[p], heads[p], successors[p])
+                _learn_need(state, floats, window, ts[p], heads[p], successors[p])
         if role & CLOCK and not suspect and time >= now:
             updates += 1
             if not quick or time - oldest > state[TOP]:
@@ -414,12 +455,15 @@ def _release_early(
     n, row0 = path.shape[1], state[ARRIVALS]
     released, replayed, settled = out[0], out[1], out[2]
     slack, hold = -1, 0
+    last_update = -1
     for p in range(n):
         if path[0, p] != NEVER:
             if path[1, p] != slack:
                 slack = path[1, p]
                 hold = holding_time(floats[ATTENUATION], slack)
             state[FRONTIER] = max(state[FRONTIER], path[0, p] - hold)
+        if path[2, p] != NEVER:
+            last_update = p
             # Nothing learned yet: the newest instant stays open.
             state[SETTLED_TO] = max(state[SETTLED_TO], path[0, p] - max(slack, 1))
         reach[0, p] = state[FRONTIER]
@@ -431,7 +475,7 @@ def _release_early(
         while buffer[ROW, first] < row0:
             first += 1
         for k in range(first, at):
-            arrival = max(buffer[ROW, k] - row0, -1)
+            arrival = buffer[ROW, k] - row0
             _put_out(replayed, k - first, buffer, k, row0 + arrival if arrival >= 0 else -1)
         state[OUT_REPLAYED] = at - first
     count, p = 0, 0
@@ -442,18 +486,32 @@ def _release_early(
         count += 1
         at += 1
     state[OUT_RELEASED] = count
-    k, p = head, 0
-    while k < at and buffer[TS, k] <= state[SETTLED_TO]:
-        while reach[1, p] < buffer[TS, k]:
+    k, stay, count, p = head, head, 0, 0
+    while last_update >= 0 and k < at and buffer[TS, k] <= state[SETTLED_TO]:
+        while reach[1, p] < buffer[TS, k] or path[2, p] == NEVER:
             p += 1
-        _put_out(settled, k - head, buffer, k, row0 + max(p, buffer[ROW, k] - row0))
+        place = p
+        arrival = buffer[ROW, k] - row0
+        if arrival > p:
+            # It arrived after its place had settled: the next update settles it.
+            place = arrival
+            while place <= last_update and path[2, place] == NEVER:
+                place += 1
+        if place <= last_update:
+            _put_out(settled, count, buffer, k, row0 + place)
+            count += 1
+        else:
+            buffer[:, stay] = buffer[:, k]
+            stay += 1
         k += 1
-    if k > head:
-        state[SETTLED_TOP] = max(state[SETTLED_TOP], buffer[TS, k - 1])
-    state[OUT_SETTLED] = k - head
-    state[HEAD] = k
-    state[SIZE] = end - k
-    state[RELEASED] = at - k
+    for j in range(stay - head):
+        buffer[:, k - 1 - j] = buffer[:, stay - 1 - j]
+    if count:
+        state[SETTLED_TOP] = max(state[SETTLED_TOP], settled[TS, count - 1])
+    state[OUT_SETTLED] = count
+    state[HEAD] = k - (stay - head)
+    state[SIZE] = end - state[HEAD]
+    state[RELEASED] = at - state[HEAD]
 
 
 @njit(cache=True)

@@ -36,14 +36,34 @@ class Step(msgspec.Struct, gc=False):
 
     @classmethod
     def join(cls, steps: list[Step]) -> Step:
-        """Several steps as one."""
-        fields = cls.__struct_fields__
-        return cls(
-            *(
-                np.concatenate([np.atleast_1d(getattr(s, f)) for s in steps], axis=-1)
-                for f in fields
-            )
-        )
+        """Several steps as one, as though their arrivals had come in one batch."""
+        parts = [
+            np.concatenate([np.atleast_1d(getattr(s, f)) for s in steps], axis=-1)
+            for f in cls.__struct_fields__
+        ]
+        if parts[1].shape[1]:
+            parts[:2] = _net(steps)
+        return cls(*parts)
+
+
+def _net(steps: list[Step]) -> tuple[Ints, Ints]:
+    """What was released and replayed in the end: an event that one step released and a later one
+    replays has not been handed out yet, so it is only released, in its right place."""
+    since = NOTHING
+    places: dict[int, int] = {}
+    for step in steps:
+        replayed = step.replayed.copy()
+        if replayed.shape[1]:
+            since = since[:, ~np.isin(since[kernel.ROW], replayed[kernel.ROW])]
+            again = np.flatnonzero(replayed[kernel.AT] < 0)
+            rows = replayed[kernel.ROW, again].tolist()
+            replayed[kernel.AT, again] = [places.get(row, -1) for row in rows]
+        handed = np.concatenate((replayed, step.released), axis=1)
+        places.update(zip(handed[kernel.ROW].tolist(), handed[kernel.AT].tolist(), strict=True))
+        since = np.concatenate((since, handed), axis=1)
+    old = np.flatnonzero(since[kernel.AT] < 0)
+    end = int(old[-1]) + 1 if len(old) else 0
+    return since[:, end:], since[:, :end]
 
 
 class Loop:
@@ -61,7 +81,7 @@ class Loop:
         floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay, policy.max_late
         for field in (
             kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
-            kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
+            kernel.KEPT_FROM, kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
         ):  # fmt: skip
             state[field] = kernel.NEVER
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
@@ -164,6 +184,26 @@ class Loop:
         self._buffer[:, first : first + kept.shape[1]] = kept
         self.state[kernel.SIZE] = kept.shape[1]
         self._end = first + kept.shape[1]
+
+    def restart(self) -> Ints:
+        """Forget a clock that was wrong from the start; what it let out is settled."""
+        state = self.state
+        for field in (
+            kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
+            kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
+        ):  # fmt: skip
+            state[field] = kernel.NEVER
+        state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
+        state[kernel.WAITING] = state[kernel.UPDATES] = 0
+        self.clock = kernel.NEVER
+        count = int(state[kernel.RELEASED])
+        settled = np.full((4, count), state[kernel.ARRIVALS] - 1)
+        settled[:3] = self.held[:, :count]
+        state[kernel.HEAD] += count
+        state[kernel.SIZE] -= count
+        state[kernel.RELEASED] = 0
+        state[kernel.N_SETTLED] += count
+        return settled
 
     def learn_from(self, other: Loop) -> None:
         """Take over what another loop has learned about clock and delays, not its buffer."""

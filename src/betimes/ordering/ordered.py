@@ -55,8 +55,8 @@ class Handed:
 class Ordered(msgspec.Struct, gc=False):
     """The answer of an ordering unit to a batch of arrivals.
 
-    The detector is handed `replayed` first (going back to before the first of them), then
-    `released`. At attenuation 1 nothing is replayed, and what is released is settled.
+    The detector is handed `replayed` first (going back to before the first of them that it has
+    seen), then `released`. At attenuation 1 nothing is replayed, and what is released is settled.
     """
 
     step: Step

@@ -12,14 +12,17 @@ from betimes.model.batch import Payload
 
 Ints = npt.NDArray[np.int64]
 
+_CHUNKS = 16
+
 
 class Payloads:
     """Payloads by row number: dictionaries one by one, Arrow columns as the tables they came in."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, Any]] = {}
-        self._tables: list[tuple[Ints, pa.Table]] = []
-        self._held = 0
+        self._numbers: Ints = np.empty(0, np.int64)
+        self._table: pa.Table | None = None
+        self._chunks = 0
 
     def put(self, first: int, payload: Payload | None, wanted: Ints) -> None:
         """Keep the payloads of a batch; its first row has the number `first`.
@@ -28,54 +31,66 @@ class Payloads:
         """
         if isinstance(payload, pa.Table):
             if payload.num_columns and payload.num_rows:
-                self._tables.append((np.arange(first, first + payload.num_rows), payload))
-                self._held += payload.num_rows
+                numbers = np.arange(first, first + payload.num_rows)
+                self._numbers = np.concatenate([self._numbers, numbers])
+                self._append(payload)
         elif payload is not None:
-            for row in wanted.tolist():
-                self._rows[first + row] = payload[row]
+            rows = wanted.tolist()
+            if len(rows) == len(payload):
+                self._rows.update(zip(range(first, first + len(rows)), payload, strict=True))
+            else:
+                for row in rows:
+                    self._rows[first + row] = payload[row]
+
+    def put_one(self, row: int, payload: dict[str, Any]) -> None:
+        """Keep the payload of a single event."""
+        self._rows[row] = payload
+
+    def _append(self, table: pa.Table) -> None:
+        if self._table is None:
+            self._table = table
+            self._chunks = _CHUNKS
+        else:
+            self._table = pa.concat_tables([self._table, table], promote_options="permissive")
+            self._chunks += 1
+        if self._chunks >= _CHUNKS:
+            self._table = self._table.combine_chunks()
+            self._chunks = 1
 
     def take(self, rows: Ints) -> Payload | None:
         """The payloads of these rows, in this order."""
         if not len(rows):
             return None
-        if self._rows and not self._tables:
-            return [self._rows.get(row, {}) for row in rows.tolist()]
-        if not self._tables:
-            return None
-        parts, where = [], []
-        for numbers, table in self._tables:
-            at = np.searchsorted(numbers, rows)
-            at[at == len(numbers)] = 0
-            mine = np.flatnonzero(numbers[at] == rows)
-            if len(mine):
-                parts.append(table.take(at[mine]))
-                where.append(mine)
-        if len(parts) == 1 and len(where[0]) == len(rows):
-            return parts[0]
-        found = np.concatenate(where) if where else np.empty(0, np.intp)
-        if len(found) == len(rows):
-            whole = pa.concat_tables(parts, promote_options="permissive")
-            return whole.take(np.argsort(found))
+        if self._table is None:
+            return [self._rows.get(row, {}) for row in rows.tolist()] if self._rows else None
+        at = np.searchsorted(self._numbers, rows)
+        at[at == len(self._numbers)] = 0
+        found = self._numbers[at] == rows
+        if found.all():
+            return self._table.take(at)
         mixed = [self._rows.get(row, {}) for row in rows.tolist()]
-        for part, at in zip(parts, where, strict=True):
-            for row, payload in zip(at.tolist(), part.to_pylist(), strict=True):
-                mixed[row] = payload
+        mine = np.flatnonzero(found)
+        part = self._table.take(at[mine])
+        for row, payload in zip(mine.tolist(), part.to_pylist(), strict=True):
+            mixed[row] = payload
         return mixed
 
     def forget(self, rows: Ints) -> None:
         """Drop the dictionaries of rows that will not be asked for again."""
         if self._rows:
+            known = self._rows
             for row in rows.tolist():
-                self._rows.pop(row, None)
+                known.pop(row, None)
+
+    @property
+    def has_tables(self) -> bool:
+        return self._table is not None
 
     def tidy(self, held: Ints) -> None:
         """Drop rows of tables that are not held any more, once they outnumber the held by far."""
-        if self._held <= 4 * len(held) + 4096:
+        if self._table is None or len(self._numbers) <= 4 * len(held) + 4096:
             return
-        needed, kept = np.sort(held), []
-        for numbers, table in self._tables:
-            mine = np.flatnonzero(np.isin(numbers, needed, assume_unique=True))
-            if len(mine):
-                kept.append((numbers[mine], table.take(mine)))
-        self._tables = kept
-        self._held = sum(len(numbers) for numbers, _ in kept)
+        mine = np.flatnonzero(np.isin(self._numbers, held, assume_unique=True))
+        self._numbers = self._numbers[mine]
+        self._table = self._table.take(mine) if len(mine) else None
+        self._chunks = _CHUNKS

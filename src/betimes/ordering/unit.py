@@ -31,7 +31,7 @@ from betimes.model.duration import LONGEST, microseconds
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import Loop, Step
+from betimes.ordering.loop import NOTHING, Loop, Step
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
@@ -41,6 +41,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
+_NOBODY = (None, None, None)
 _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
 
@@ -100,6 +101,7 @@ class OrderingUnit:
         self._has_payloads = False
         self._suspects: dict[int, EventBatch] = {}
         self._ended = False
+        self._contradictions = 0
         self._codes: dict[str, int] = {}
         self._types: tuple[str, ...] = ()
         self._known: tuple[str, ...] | None = None
@@ -107,8 +109,7 @@ class OrderingUnit:
         self._table = np.zeros((3, 0), np.int64)
         self._no_heads = np.zeros(1, np.int64)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
-        helpers = (self._learner, self._offsetter, self._duplicates)
-        self._is_plain = all(helper is None for helper in helpers)
+        self._helpers = (self._learner, self._offsetter, self._duplicates)
 
     @property
     def attenuation(self) -> float:
@@ -130,18 +131,19 @@ class OrderingUnit:
                 "expected no more events after finish(), but feed() was called; "
                 "build a new OrderingUnit for a new stream"
             )
-        if type(events) is Event and events.type in self._codes and self._is_plain:
+        if type(events) is Event and self._is_plain and events.type in self._codes:
             return self._feed_one(events)
         batch = EventBatch.of(events)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
         before = self._loop.slack
+        codes = self._translate(batch)
         singly = self._loop.policy.name == "quantile" and self._may_be_suspect(batch.ts)
         steps: list[Step] = []
         rejected: list[EventBatch] = []
         low = 0
         while low < len(batch) or not steps:
-            high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch))
+            high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch), codes)
             part = batch if high - low == len(batch) else batch.part(low, high)
             steps.append(self._step(part, rejected))
             low = high
@@ -207,14 +209,28 @@ class OrderingUnit:
             return f"no event of the clock types {self._clock} has come, {came}"
         return "designated"
 
-    def _cut(self, low: int, high: int) -> int:
+    def _cut(self, low: int, high: int, codes: Codes) -> int:
         """How far the batch can go in one step."""
+        if self._state[kernel.UPDATES] < 2:
+            moves = self._table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
+            high = min(high, low + int(moves.argmax()) + 1) if moves.any() else high
         if self._state[kernel.RELEASED] and self.attenuation >= 1.0:
             return min(high, low + 1)
         for block in (self._learner, self._offsetter):
             if block is not None:
                 high = min(high, low + block.missing)
         return high
+
+    def _doubt(self, ts: int, code: int, step: Step) -> None:
+        """The first clock event is believed until three others in a row are far behind it."""
+        if not self._table[kernel.ROLE, code] & kernel.CLOCK:
+            return
+        time = ts + int(self._table[kernel.OFFSET, code])
+        behind = time < self._loop.clock - int(self._state[kernel.MAX_SKEW])
+        self._contradictions = self._contradictions + 1 if behind else 0
+        if self._contradictions == kernel.CONFIRM:
+            self._contradictions = 0
+            step.settled = np.concatenate((step.settled, self._loop.restart()), axis=1)
 
     def _may_be_suspect(self, ts: Ints) -> bool:
         """Whether a batch may hold clock events that are absurdly far ahead.
@@ -246,12 +262,19 @@ class OrderingUnit:
         step = self._loop.run(self._table, _plain(batch.ts), _plain(codes), _plain(heads))
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
+        if self._state[kernel.UPDATES] == 1 and len(batch):
+            self._doubt(int(batch.ts[-1]), int(codes[-1]), step)
         for block in (self._learner, self._offsetter):
             if block is not None:
                 block.note(batch.ts, codes, heads)
                 if block.missing == 0:
                     self._review()
         return step
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether single events need no more than the loop."""
+        return self._helpers == _NOBODY and self._state[kernel.UPDATES] >= 2
 
     def _feed_one(self, event: Event) -> Ordered:
         """The way of a single event, without the detour of building a batch of one."""
@@ -261,8 +284,9 @@ class OrderingUnit:
         ts[0], codes[0] = event.ts, self._codes[event.type]
         loop = self._loop
         before, suspects = loop.slack, loop.suspects
-        if event.payload:
-            self._keep_payload(int(self._state[kernel.ARRIVALS]), codes, [event.payload])
+        if event.payload and self._table[kernel.ROLE, codes[0]] & kernel.BUFFERED:
+            self._payloads.put_one(int(self._state[kernel.ARRIVALS]), event.payload)
+            self._has_payloads = True
         step = loop.run(self._table, ts, codes, heads)
         rejected = []
         if suspects or loop.suspects:
@@ -278,14 +302,15 @@ class OrderingUnit:
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""
         payloads = _NO_PAYLOADS
-        if self._has_payloads:
-            payloads = (
-                self._payloads.take(step.released[kernel.ROW]),
-                self._payloads.take(step.replayed[kernel.ROW]),
-                self._payloads.take(step.settled[kernel.ROW]),
-            )
+        if self._has_payloads and not (step.released is step.settled is NOTHING is step.replayed):
+            take = self._payloads.take
+            released = take(step.released[kernel.ROW])
+            alike = step.settled is step.released
+            settled = released if alike else take(step.settled[kernel.ROW])
+            payloads = (released, take(step.replayed[kernel.ROW]), settled)
             self._payloads.forget(step.settled[kernel.ROW])
-            self._payloads.tidy(self._loop.held[kernel.ROW])
+            if self._payloads.has_tables:
+                self._payloads.tidy(self._loop.held[kernel.ROW])
         side = EventBatch.concat(rejected) if rejected else None
         return Ordered(step, self._types, before, payloads, side)
 

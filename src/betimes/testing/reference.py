@@ -8,7 +8,8 @@ On arrival of an event:
 
 1. If it is a clock event absurdly far ahead, it is suspect: put into the buffer as any event, but
    neither measured nor moving the clock. The next sound clock event rejects the suspects; a third
-   suspect in a row is believed.
+   suspect in a row is believed. (At the very start it may be the clock that is absurd: three clock
+   events in a row that are far behind the first one make the unit begin again.)
 2. Insert it into the buffer; note its effective time, `ts - head_start`.
 3. If it is a clock event not behind the clock, the clock moves to it. The events noted since the
    last update have the delay `clock - effective time`; the slack follows by its policy.
@@ -90,6 +91,7 @@ class ReferenceUnit:
         self.frontier = self.settled_to = self.settled_top = -1
         self.suspects: list[Item] = []
         self.arrivals = 0
+        self.updates = self.contradictions = 0
 
     def feed(
         self, type: str, ts: int, *, head_start: int = 0, notice: bool = False, offset: int = 0
@@ -111,14 +113,32 @@ class ReferenceUnit:
         if updates:
             self._update(time)
         if speculating:
-            replayed, released, settled = self._speculate(event, wanted and event < last)
+            replayed, released, settled = self._speculate(event, wanted and event < last, updates)
         else:
             replayed, released = [], self._release() if updates else []
             settled = released
         for item in settled:
             self.settled_top = max(self.settled_top, item[0])
         learned = self.learned
-        return Row(learned.clock, learned.slack, released, replayed, settled, late, rejected)
+        row = Row(learned.clock, learned.slack, released, replayed, settled, late, rejected)
+        self.updates += updates
+        if self.updates == 1 and clock_event and learned.clock is not None:
+            behind = time < learned.clock - self.max_skew
+            self.contradictions = self.contradictions + 1 if behind else 0
+            if self.contradictions == 3:
+                row.settled = row.settled + self._restart()
+        return row
+
+    def _restart(self) -> list[Item]:
+        """The first clock event was absurd: forget its clock; what it let pass is settled."""
+        self.learned.clock = None
+        self.learned.waiting, self.learned.notices = [], []
+        self.learned.passed = self.learned.passed_top = -1
+        self.frontier = self.settled_to = self.settled_top = -1
+        self.updates = self.contradictions = 0
+        settled, self.buffer = self.buffer[: self.released], self.buffer[self.released :]
+        self.released = 0
+        return settled
 
     def _judge(self, event: Item, time: int) -> tuple[list[Item], bool]:
         clock = self.learned.clock
@@ -218,12 +238,15 @@ class ReferenceUnit:
         released, self.buffer = self.buffer[:count], self.buffer[count:]
         return released
 
-    def _speculate(self, event: Item, behind: bool) -> tuple[list[Item], list[Item], list[Item]]:
+    def _speculate(
+        self, event: Item, behind: bool, updates: bool
+    ) -> tuple[list[Item], list[Item], list[Item]]:
         """Speculation: release up to the frontier, replay behind it, settle by the slack."""
         clock, slack = self.learned.clock, self.learned.slack
         if clock is not None:
             hold = math.ceil(self.attenuation * slack * (1 - 1e-12))
             self.frontier = max(self.frontier, clock - (slack if self.attenuation >= 1 else hold))
+        if updates and clock is not None:
             # As long as nothing is learned, the newest instant stays open.
             self.settled_to = max(self.settled_to, clock - max(slack, 1))
         replayed = []
@@ -232,7 +255,7 @@ class ReferenceUnit:
             replayed = self.buffer[self.buffer.index(event) : self.released]
         reach = bisect_left(self.buffer, (self.frontier + 1, -1, ""))
         released = self.buffer[self.released : max(reach, self.released)]
-        count = bisect_left(self.buffer, (self.settled_to + 1, -1, ""))
+        count = bisect_left(self.buffer, (self.settled_to + 1, -1, "")) if updates else 0
         settled, self.buffer = self.buffer[:count], self.buffer[count:]
         self.released += len(released) - count
         return replayed, released, settled

@@ -6,7 +6,7 @@ For tests of detectors and of betimes itself. Needs hypothesis: `pip install bet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -34,22 +34,29 @@ def disordered(
     max_events: int = 50,
     max_gap: int = 5,
     max_delay: int = 60,
+    payloads: st.SearchStrategy[dict[str, Any]] | None = None,
 ) -> list[Event]:
     """Events in order of arrival, each delayed by its own time; ties in `ts` are common.
 
     Events occur 0 to `max_gap` apart and arrive 0 to `max_delay` after they occurred, so the slack
     that any unit needs is bounded. Counter-examples shrink to few events, gaps and delays.
+    Payloads are drawn from `payloads`, and empty without it.
 
     >>> from hypothesis import find
     >>> [event.ts for event in find(disordered(types=["A"]), lambda s: len(s) > 1)]
     [0, 0]
     """
-    event = st.tuples(st.sampled_from(types), st.integers(0, max_gap), delays(max_delay))
+    event = st.tuples(
+        st.sampled_from(types),
+        st.integers(0, max_gap),
+        delays(max_delay),
+        st.builds(dict) if payloads is None else payloads,
+    )
     drawn = draw(st.lists(event, min_size=min_events, max_size=max_events))
     ts, arriving = 0, []
-    for type, gap, delay in drawn:
+    for type, gap, delay, payload in drawn:
         ts += gap
-        arriving.append((ts + delay, Event(type, ts)))
+        arriving.append((ts + delay, Event(type, ts, payload)))
     return [event for _, event in sorted(arriving, key=lambda pair: pair[0])]
 
 
@@ -68,3 +75,21 @@ def cut(draw: st.DrawFn, stream: Sequence[T]) -> list[Sequence[T]]:
         batches.append(stream[low : low + size])
         low += size
     return batches
+
+
+def engine_options() -> st.SearchStrategy[dict[str, Any]]:
+    """The ways to run an engine that must not show in the result, for `Engine(..., **options)`.
+
+    >>> from hypothesis import find
+    >>> find(engine_options(), lambda options: options["attenuation"] < 1)
+    {'attenuation': 0.5, 'retraction': 'full', 'checkpoints': 1}
+    """
+    return st.fixed_dictionaries(
+        {
+            "attenuation": st.sampled_from([1.0, 0.5, 0.3, 0.0]),
+            "retraction": st.sampled_from(["full", "on-demand", "auto"]),
+            "checkpoints": st.sampled_from(
+                [1, 3, 1000, "speculative", "speculative:5", "adaptive"]
+            ),
+        }
+    )
