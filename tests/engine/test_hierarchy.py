@@ -240,7 +240,6 @@ def test_explain_as_mermaid() -> None:
     ]
 
 
-@pytest.mark.xfail(reason="the publisher's name is written as it is")
 def test_mermaid_names_a_detector_one_way() -> None:
     hierarchy = Hierarchy()
     hierarchy.add(odd("x"), on="A", emits="x", name="the first")

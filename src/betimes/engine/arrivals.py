@@ -80,6 +80,25 @@ class Waiting:
         at = row - self.base
         return self._events[at], self._at[at], self._groups[at] if self._groups else None
 
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere."""
+        return {
+            "base": self.base,
+            "outputs": {row: output.state_of() for row, output in self.outputs.items()},
+            "events": self._events,
+            "at": self._at,
+            "groups": self._groups,
+            "old": self._old,
+        }
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        self.base = kept["base"]
+        self.outputs = {row: Output.resumed(o) for row, o in kept["outputs"].items()}
+        self.rows = {output.id: row for row, output in self.outputs.items()}
+        self._events, self._at, self._groups = kept["events"], kept["at"], kept["groups"]
+        self._old = kept["old"]
+
     def trim(self, held: Ints) -> None:
         """Drop what is not held any more; a few old rows do not keep the others."""
         count = len(self._events)

@@ -146,6 +146,13 @@ class Segment:
             else:
                 mine.append(row)
 
+    def compact(self) -> None:
+        """Put what landed here later, or was taken out, in order again."""
+        if self._index is not None and self.columns is not None:
+            rows = [row for mine in self._index.values() for row in mine]
+            self.columns = self.columns.pick(rows).sorted() if rows else None
+            self._index = None
+
     def insert(self, key: Any, columns: Columns) -> None:
         """Add one event that lands among those that were handled."""
         rows = self.rows(key)

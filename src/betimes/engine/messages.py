@@ -45,6 +45,14 @@ class Output(msgspec.Struct, gc=False):
     told_final: bool = False
     """Whether a change has said that it is final."""
 
+    def state_of(self) -> tuple[Any, ...]:
+        """All that must be kept to go on elsewhere."""
+        return tuple(getattr(self, name) for name in self.__struct_fields__)
+
+    @classmethod
+    def resumed(cls, kept: tuple[Any, ...]) -> Output:
+        return cls(*kept)
+
 
 class News(msgspec.Struct):
     """What a stage has to say after a batch."""

@@ -256,6 +256,76 @@ class Stage:
             return None
         return key if self.node.by is None else key[0]
 
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere, as data."""
+        outputs: list[Output] = []
+        segments = []
+        for segment in self.history.segments:
+            segment.compact()
+            columns = segment.columns
+            numbers = {}
+            for key, made in segment.outputs.items():
+                numbers[key] = list(range(len(outputs), len(outputs) + len(made)))
+                outputs += made
+            segments.append({
+                "start": segment.start,
+                "columns": None if columns is None else [
+                    getattr(columns, name) for name in Columns.__slots__
+                ],
+                "undo": [
+                    (key, saved is ABSENT, None if saved is ABSENT else saved)
+                    for key, saved in segment.undo.items()
+                ],
+                "outputs": numbers,
+            })  # fmt: skip
+        place = {id(output): number for number, output in enumerate(outputs)}
+        return {
+            "unit": self.unit.state_of(),
+            "waiting": self._waiting.state_of(),
+            "outputs": [output.state_of() for output in outputs],
+            "open": [place[id(output)] for output in self._open.values()],
+            "segments": segments,
+            "last": self.history.last,
+            "forgotten": self.history.forgotten,
+            "detectors": {
+                key: self._snapshotter.take(detector) for key, detector in self._detectors.items()
+            },
+            "unsure": self._unsure,
+            "copies": self._copies,
+            "too_late": self._too_late,
+            "settled": (self._settled, self.final_to),
+            "before": self._before,
+            "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
+        }
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        self.unit.resume(kept["unit"])
+        self._waiting.resume(kept["waiting"])
+        outputs = [Output.resumed(state) for state in kept["outputs"]]
+        self._open = {outputs[number].id: outputs[number] for number in kept["open"]}
+        for state in kept["segments"]:
+            segment = Segment(state["start"])
+            if state["columns"] is not None:
+                named = dict(zip(Columns.__slots__, state["columns"], strict=True))
+                segment.extend(Columns(**named))
+            segment.undo = {
+                key: ABSENT if absent else saved for key, absent, saved in state["undo"]
+            }
+            segment.outputs = {
+                key: [outputs[number] for number in numbers]
+                for key, numbers in state["outputs"].items()
+            }
+            self.history.segments.append(segment)
+        self.history.last, self.history.forgotten = kept["last"], kept["forgotten"]
+        for key, snapshot in kept["detectors"].items():
+            self._install(key, self._snapshotter.restore(snapshot))
+        self._unsure, self._copies = kept["unsure"], kept["copies"]
+        self._too_late = kept["too_late"]
+        self._settled, self.final_to = kept["settled"]
+        self._before = kept["before"]
+        self.counts = StageCounts(*kept["counts"])
+
     def load(self) -> Load:
         """What the stage did since it was asked last."""
         counts, before = self.counts, self._loaded
@@ -455,9 +525,7 @@ class Stage:
         # A copy: if the replay comes to the same state, the known one stays in place.
         return known and self._snapshotter.restore(self._snapshotter.take(known))
 
-    def _run_again(
-        self, detector: Any, segment: Segment, key: Any
-    ) -> tuple[list[Made], list[int]]:
+    def _run_again(self, detector: Any, segment: Segment, key: Any) -> tuple[list[Made], list[int]]:
         """Hand events to a detector; with errors="skip", without those at which it fails."""
         assert segment.columns is not None
         start = segment.undo[key]

@@ -18,6 +18,7 @@ of arrivals whose borders depend only on how many events have arrived, never on 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,18 @@ class BlockOfArrivals:
     def note(self, ts: Ints, codes: Codes, heads: Ints) -> None:
         self._parts.append((ts, codes, heads))
         self.missing -= len(ts)
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere."""
+        kept = {name: value for name, value in vars(self).items() if name != "_parts"}
+        return {**kept, "parts": [list(part) for part in self._parts]}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        for name, value in kept.items():
+            if name != "parts":
+                setattr(self, name, value)
+        self._parts = [(part[0], part[1], part[2]) for part in kept["parts"]]
 
     def drain(self, size: int) -> tuple[Ints, Codes, Ints]:
         """The block's columns; a new block of the given size begins."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,16 @@ class Duplicates:
         self.dropped = 0
         self._seen: set[tuple[object, object]] = set()
         self._order: deque[tuple[object, object]] = deque()
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere."""
+        return {"order": list(self._order), "dropped": self.dropped}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        self._order = deque(kept["order"])
+        self._seen = set(self._order)
+        self.dropped = kept["dropped"]
 
     def drop(self, batch: EventBatch) -> EventBatch:
         """The batch without events seen before; they are counted in `dropped`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -172,6 +173,30 @@ class Loop:
         """The buffer: columns ts, row, code, in order."""
         first = self.state[kernel.HEAD]
         return self._buffer[:, first : first + self.state[kernel.SIZE]]
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere."""
+        return {
+            "state": self.state.copy(),
+            "floats": self.floats.copy(),
+            "window": self.window.copy(),
+            "waiting": self.waiting[: self.state[kernel.WAITING]].copy(),
+            "held": self.held.copy(),
+        }
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        held = kept["held"]
+        self.state[:] = kept["state"]
+        self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0
+        self.floats[:] = kept["floats"]
+        self.window = kept["window"]
+        self.waiting = np.append(kept["waiting"], np.empty(_ROOM, np.int64))
+        self._make_room(held.shape[1])
+        self._buffer[:, : held.shape[1]] = held
+        self.state[kernel.SIZE] = self._end = held.shape[1]
+        self.suspects = int(self.state[kernel.SUSPECTS])
+        self.clock, self.slack = int(self.state[kernel.NOW]), int(self.state[kernel.SLACK])
 
     def discard(self, rows: Sequence[int]) -> None:
         """Take rows out of the buffer."""

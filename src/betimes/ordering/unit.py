@@ -156,6 +156,29 @@ class OrderingUnit:
         self._ended = True
         return self._answer(self._loop.drain(), [], self._loop.slack)
 
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere, as plain data; payloads are not among it."""
+        return {
+            "loop": self._loop.state_of(),
+            "types": self._types,
+            "table": self._table.copy(),
+            "contradictions": self._contradictions,
+            "ended": self._ended,
+            "helpers": [None if h is None else h.state_of() for h in self._helpers],
+        }
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept, in a unit with the same options."""
+        self._loop.resume(kept["loop"])
+        self._types = tuple(kept["types"])
+        self._codes = {name: code for code, name in enumerate(self._types)}
+        self._known = None
+        self._table = kept["table"]
+        self._contradictions, self._ended = kept["contradictions"], kept["ended"]
+        for helper, state in zip(self._helpers, kept["helpers"], strict=True):
+            if helper is not None:
+                helper.resume(state)
+
     @property
     def buffer(self) -> EventBatch:
         """The events held now, in order: first those released but not settled."""
