@@ -7,6 +7,10 @@
 [0, 2, 5]
 """
 
+from importlib import import_module
+from typing import Any
+
+from betimes.engine import CheckpointError, Engine, Hierarchy, HierarchyError, Zone
 from betimes.model import (
     BetimesError,
     Event,
@@ -16,15 +20,24 @@ from betimes.model import (
     Rejected,
     StreamEndedError,
 )
+from betimes.model.change import Change, ChangeBatch, fold
+from betimes.model.detector import DetectorError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BetimesError",
+    "Change",
+    "ChangeBatch",
+    "CheckpointError",
+    "DetectorError",
+    "Engine",
     "Event",
     "EventBatch",
     "EventError",
+    "Hierarchy",
+    "HierarchyError",
     "OptionError",
     "Ordered",
     "OrderingStats",
@@ -32,4 +45,13 @@ __all__ = [
     "Rejected",
     "SlackPolicy",
     "StreamEndedError",
+    "Zone",
+    "fold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`bt.testing` without importing it for those who do not use it."""
+    if name == "testing":
+        return import_module("betimes.testing")
+    raise AttributeError(f"module 'betimes' has no attribute {name!r}")

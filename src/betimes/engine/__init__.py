@@ -2,8 +2,17 @@
 
 from betimes.engine.attenuation import Zone
 from betimes.engine.checkpoints import CheckpointModel
+from betimes.engine.codec import CheckpointError
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.stats import DetectorStats
 
-__all__ = ["CheckpointModel", "DetectorStats", "Engine", "Hierarchy", "HierarchyError", "Zone"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointModel",
+    "DetectorStats",
+    "Engine",
+    "Hierarchy",
+    "HierarchyError",
+    "Zone",
+]

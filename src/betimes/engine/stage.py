@@ -376,7 +376,7 @@ class Stage:
         segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
         self.counts.handled += len(columns)
-        made_at = self._made_at(columns) if made else None
+        made_at = self._made_at(columns) if made else columns.at.__getitem__
         for number, events in _by_number(made):
             key = columns.key(number)
             place, cause = columns.place(number), columns.events[number]
