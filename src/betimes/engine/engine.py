@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time as wall
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -24,6 +25,7 @@ from betimes.engine.codec import CheckpointError, dumps, loads
 from betimes.engine.hierarchy import Hierarchy, Node
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
+from betimes.engine.split import Split
 from betimes.engine.stage import Stage
 from betimes.engine.stats import DetectorStats
 from betimes.model import (
@@ -78,6 +80,7 @@ class Engine:
         checkpoints: str | int | CheckpointModel = "adaptive",
         errors: str = "stop",
         by: str | None = None,
+        order: str = "shared",
         zone: Zone | None = None,
         time: Callable[[], float] = wall.perf_counter,
     ) -> None:
@@ -86,8 +89,23 @@ class Engine:
             raise OptionError(f"expected late to be one of {LATE_POLICIES}, got late={late!r}")
         if errors not in ("stop", "skip"):
             raise OptionError(f"expected errors to be 'stop' or 'skip', got errors={errors!r}")
+        if order not in ("shared", "key") or (order == "key" and by is None):
+            raise OptionError(
+                "expected order to be 'shared', or 'key' together with by=, "
+                f"got order={order!r}, by={by!r}"
+            )
         self.hierarchy = hierarchy
         self._by = by
+        self._split = None
+        if order == "key":
+            make = partial(
+                Engine, hierarchy,
+                attenuation=attenuation, retraction=retraction, slack=slack, margin=margin,
+                min_slack=min_slack, max_slack=max_slack, max_late=max_late, decay=decay,
+                max_skew=max_skew, late=late, retention=retention, checkpoints=checkpoints,
+                errors=errors, by=by, zone=zone, time=time,
+            )  # fmt: skip
+            self._split = Split(make)
         self._time = time
         self._levels = hierarchy.levels()
         nodes = {node.name: node for node in hierarchy}
@@ -136,8 +154,13 @@ class Engine:
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
-        rows = events if isinstance(events, list) else batch.rows()
+        return self.feed_rows(batch, events if isinstance(events, list) else batch.rows())
+
+    def feed_rows(self, batch: EventBatch, rows: list[Event]) -> ChangeBatch:
+        """Like `feed`, for those who have the events both as columns and one by one."""
         groups = self._groups(rows)
+        if self._split is not None and groups is not None:
+            return self._split.feed(batch, rows, groups)
         first = self._arrived
         self._arrived += len(batch)
         told: dict[str, News] = {}
@@ -153,6 +176,8 @@ class Engine:
     def finish(self) -> ChangeBatch:
         """End of the stream: everything settles, everything that stands becomes final."""
         self._ended = True
+        if self._split is not None:
+            return self._split.finish()
         told: dict[str, News] = {}
         empty = EventBatch.concat([])
         for name, stage in self._stages.items():
@@ -165,6 +190,10 @@ class Engine:
 
     def checkpoint(self) -> bytes:
         """The whole state as bytes: data, no pickled objects. Feed on, or restore it elsewhere."""
+        if self._split is not None:
+            parts = [(key, part.checkpoint()) for key, part in self._split.engines.items()]
+            kept = {"format": FORMAT, "parts": parts, "seq": self._split.seq, "ended": self._ended}
+            return dumps(kept, "the engine")
         stages = {}
         for name, stage in self._stages.items():
             stages[name] = dumps(stage.state_of(), f"the state of detector {name!r}")
@@ -192,6 +221,12 @@ class Engine:
                 f"expected a checkpoint of format {FORMAT}, this one is of another version; finish "
                 "the stream with the version that wrote it"
             )
+        if ("parts" in kept) != (self._split is not None):
+            raise CheckpointError("the checkpoint was written with another order=; use the same")
+        if self._split is not None:
+            self._split.resume(kept)
+            self._ended = kept["ended"]
+            return
         if kept["hierarchy"] != self._fingerprint():
             raise CheckpointError(
                 "the checkpoint belongs to another hierarchy:\n"
@@ -208,7 +243,13 @@ class Engine:
 
     @property
     def stats(self) -> dict[str, DetectorStats]:
-        """Readings of every detector, as of now."""
+        """Readings of every detector, as of now; with order="key", those of each key."""
+        if self._split is not None:
+            return {
+                f"{name} {key}": reading
+                for key, part in self._split.engines.items()
+                for name, reading in part.stats.items()
+            }
         return {name: self._stats(name, stage) for name, stage in self._stages.items()}
 
     def _stats(self, name: str, stage: Stage) -> DetectorStats:
