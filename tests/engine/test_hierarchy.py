@@ -97,7 +97,9 @@ class Neither:
     pass
 
 
-@pytest.mark.parametrize("detector", [5, "text", None, Neither, Neither(), dict, lambda a, b: a + b])
+@pytest.mark.parametrize(
+    "detector", [5, "text", None, Neither, Neither(), dict, lambda a, b: a + b]
+)
 def test_what_is_no_detector_is_refused(detector: Any) -> None:
     with pytest.raises(OptionError, match="expected"):
         Hierarchy().add(detector, on="A", emits="made", name="culprit")

@@ -1,4 +1,7 @@
-"""`betimes demo`: slack policies side by side on a simulated stream whose delays change."""
+"""`betimes demo`: slack policies side by side on a simulated stream whose delays change.
+
+The second part, early results, is in `early.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from betimes.cli.early import WAYS, print_comparison, print_story, watch
+from betimes.cli.game import play
 from betimes.cli.speaking import COMPILING, patience
 from betimes.model import EventBatch, OptionError, readable
 from betimes.ordering import NEVER, OrderingStats, OrderingUnit
@@ -61,18 +66,26 @@ class Run:
 
 def demo(
     *,
-    output: Annotated[Path, typer.Option(help="Where the picture goes.", metavar="PATH")] = Path(
-        "betimes-demo.png"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Where the first picture goes; the second beside it, with -early in its name.",
+            metavar="PATH",
+        ),
+    ] = Path("betimes-demo.png"),
     events: Annotated[int, typer.Option(help="Length of the stream.", min=1000)] = 300_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same stream.", min=0)] = 1,
 ) -> None:
-    """Compare slack policies on a simulated stream, as a table and as a picture.
+    """Show what waiting costs, and what not waiting does, as tables and pictures.
 
-    Sensors report about 10,000 events a second. They arrive in disorder, and
-    1 % of them are stragglers; in the middle of the stream the network is busy
-    and all delays grow, later they shrink again. How long does each policy
-    make events wait, and how many come too late?
+    First part: sensors report about 10,000 events a second. They arrive in
+    disorder, and 1 % of them are stragglers; in the middle of the stream the
+    network is busy and all delays grow, later they shrink again. How long does
+    each slack policy make events wait, and how many come too late?
+
+    Second part: detectors watch a game, once waiting until order is certain and
+    twice speculating. What is known how early, what is taken back, and is the
+    final result the same?
 
     [bold]Examples[/]
 
@@ -93,12 +106,22 @@ def demo(
             measure(policy, stream, partial(bar.advance, bar.add_task(policy, total=events)))
             for policy in POLICIES
         ]
-    _print(runs, events)
+        _print(runs, events)
+        game = play(max(2_000, events // 10), seed)
+        early = [
+            watch(way, game, partial(bar.advance, bar.add_task(way, total=len(game.events))))
+            for way in WAYS
+        ]
+    print_comparison(early, game)
+    print_story(early)
+    second = output.with_stem(f"{output.stem}-early")
     with patience("drawing"):
-        from betimes.cli.picture import draw  # matplotlib takes a moment, only this needs it
+        # matplotlib takes a moment, only this needs it
+        from betimes.cli.picture import draw, draw_early
 
         draw(stream, runs, output)
-    typer.echo(f"picture: {output}")
+        draw_early(early, second)
+    typer.echo(f"pictures: {output}, {second}")
     typer.echo('next: try betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
 
 

@@ -1,4 +1,8 @@
-"""The picture of `betimes demo`: delays as dots, the slack of each policy as a line."""
+"""The pictures of `betimes demo`.
+
+The first has delays as dots and the slack of each policy as a line; the second tells how soon
+results were known.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from betimes.cli.demo import Run, Stream
+    from betimes.cli.early import EarlyRun
 
 # Okabe and Ito's colours can be told apart by everybody; the line styles help in print.
 _LOOKS = (("#D55E00", "-"), ("#0072B2", "-"), ("#009E73", "-"), ("#555555", (0, (5, 3))))
@@ -94,3 +99,51 @@ def _label(axes: Axes, runs: Sequence[Run]) -> None:
         0.012, 0.97, "each dot: the delay of one event", transform=on_axes, va="top",
         color="#777777", fontsize=9,
     )  # fmt: skip
+
+
+_EARLY_LOOKS = (("#555555", "-"), ("#0072B2", "-"), ("#D55E00", "-"))
+
+
+def draw_early(runs: Sequence[EarlyRun], path: Path) -> None:
+    """Draw which share of the final results was known how soon, and write it to `path`."""
+    figure = Figure(figsize=(11, 4.4), dpi=120, facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.085, 0.14, 0.7, 0.66))
+    longest = max(float(run.latencies.max(initial=1)) for run in runs) / _MS
+    for i, (run, (colour, style)) in enumerate(zip(runs, _EARLY_LOOKS, strict=True)):
+        known = np.concatenate(([0], np.maximum(run.latencies, 0), [longest * _MS * 1.02])) / _MS
+        share = np.append(np.linspace(0, 100, len(known) - 1), 100)
+        axes.step(known, share, where="post", color=colour, linestyle=style, linewidth=2)
+        _name_early(axes, run, colour, 0.88 - 0.3 * (len(runs) - 1 - i))
+    axes.set_xlim(0, longest * 1.02)
+    axes.set_ylim(0, 103)
+    axes.set_yticks([0, 25, 50, 75, 100], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_xlabel("milliseconds after it occurred, in stream time", color=_INK)
+    axes.set_ylabel("final results known", color=_INK)
+    axes.grid(color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=_INK)
+    figure.text(
+        0.085, 0.915, "How soon is a result known?", fontsize=16, fontweight="bold", color=_INK
+    )
+    figure.text(
+        0.085, 0.855, "Detectors watch a game; the final result is the same with every attenuation",
+        fontsize=10.5, color=_INK,
+    )  # fmt: skip
+    figure.savefig(path)
+
+
+def _name_early(axes: Axes, run: EarlyRun, colour: str, place: float) -> None:
+    name = f"attenuation {run.way}" if run.way[0].isdigit() else run.way
+    axes.text(
+        1.03, place, name, transform=axes.transAxes, va="center", color=colour,
+        fontsize=10.5, fontweight="bold",
+    )  # fmt: skip
+    result = (
+        f"mean {run.mean / _MS:.0f} ms; {run.count('insert')} announced,\n"
+        f"{run.count('delete')} taken back, {run.result.total()} final"
+    )
+    axes.text(
+        1.03, place - 0.05, result, transform=axes.transAxes, va="top", color=_INK, fontsize=9
+    )

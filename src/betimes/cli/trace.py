@@ -16,6 +16,7 @@ import typer
 
 from betimes.cli.arrivals import name, read_arrivals
 from betimes.cli.speaking import COMPILING, patience, say
+from betimes.cli.trace_rows import Row, Traced, with_snapshots
 from betimes.cli.trace_table import print_table
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, microseconds
 from betimes.ordering import OrderingUnit
@@ -23,30 +24,6 @@ from betimes.ordering.slack import POLICIES
 
 PAGE = 1000
 """Rows a table: a longer trace is printed as several, so that it need not fit into memory."""
-
-
-class Row(msgspec.Struct, frozen=True):
-    """What one arrival did. These fields, in this order, are the JSON format."""
-
-    event: str | None
-    clock: int | None
-    slack: int
-    released: list[str]
-    replayed: list[str]
-    settled: list[str]
-    buffer: list[str]
-
-
-class Traced(msgspec.Struct, frozen=True):
-    """A row, and what the table says beyond it."""
-
-    row: Row
-    unsettled: int = 0
-    """So many events at the front of the buffer are released already."""
-    late: bool = False
-    aside: bool = False
-    """The event is too far ahead to be believed; what follows decides."""
-    rejected: list[str] = []
 
 
 class Format(StrEnum):
@@ -135,6 +112,14 @@ def trace(
             "[bold]off[/] believes everything.",
         ),
     ] = "1h",
+    snapshots: Annotated[
+        bool,
+        typer.Option(
+            "--snapshots",
+            help="Show the snapshots of a detector behind the unit: s2 is its state before the "
+            "event of time 2. It can go back to it until that event is settled.",
+        ),
+    ] = False,
     finish: Annotated[
         bool, typer.Option("--finish", help="Add a row for the end of the stream.")
     ] = False,
@@ -155,6 +140,8 @@ def trace(
 
     [green]betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 B8 C7 A11"[/]
 
+    [green]betimes trace --clock A --attenuation 1/3 --snapshots "A0 A2 C1 A3 B4 A6"[/]
+
     [green]betimes trace --policy quantile --format json --file events.txt[/]
     """
     arrivals = read_arrivals(" ".join(events) if events else None, file)
@@ -171,6 +158,8 @@ def trace(
         max_skew=None if max_skew == "off" else _duration(max_skew),
     )
     rows = _follow(unit, arrivals, finish=finish)
+    if snapshots:
+        rows = map(with_snapshots, rows)
     if output is Format.json:
         _print_json(rows)
     else:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from betimes.cli.trace import Traced
+from betimes.cli.trace_rows import SnapshotRow, Traced
 
 _MOST = 12
 """Names in a cell; of more, only the number is shown."""
 
 _UNSETTLED, _RELEASED, _REPLAYED, _WARNING = "cyan", "green", "magenta", "bold yellow"
+_SNAPSHOT = "dim"
 
 
 def print_table(page: Sequence[Traced], title: str) -> None:
@@ -31,6 +30,8 @@ def print_table(page: Sequence[Traced], title: str) -> None:
     table.add_column("clock", justify="right", overflow="fold")
     table.add_column("slack", justify="right", overflow="fold")
     table.add_column("released", style=_RELEASED, overflow="fold")
+    if any(isinstance(traced.row, SnapshotRow) for traced in page):
+        table.add_column("back to", style=_REPLAYED, overflow="fold")
     table.add_column("replayed", style=_REPLAYED, overflow="fold")
     table.add_column("settled", overflow="fold")
     table.add_column("buffer", overflow="fold")
@@ -41,6 +42,7 @@ def print_table(page: Sequence[Traced], title: str) -> None:
             "-" if row.clock is None else str(row.clock),
             str(row.slack),
             _list(row.released),
+            *([Text(row.snapshot or "")] if isinstance(row, SnapshotRow) else []),
             _list(row.replayed),
             _list(row.settled),
             _buffer(traced),
@@ -63,19 +65,27 @@ def _event(traced: Traced) -> Text:
     return text
 
 
-def _list(names: Sequence[str]) -> Text:
-    shown = " ".join(names[:_MOST])
-    more = f" … {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return Text(shown + more)
+def _list(names: Sequence[str], snapshots: Sequence[str] = ()) -> Text:
+    """Names; with snapshots, each behind the snapshot that was taken before it."""
+    before = [f"{snapshot} " for snapshot in snapshots] or [""] * len(names)
+    shown = [
+        Text.assemble((snapshot, _SNAPSHOT), event)
+        for snapshot, event in zip(before[:_MOST], names[:_MOST], strict=True)
+    ]
+    if len(names) > _MOST:
+        shown.append(Text(f"… {len(names) - _MOST} more"))
+    return Text(" ").join(shown)
 
 
 def _buffer(traced: Traced) -> Text:
     """The buffer, with its released but unsettled part in parentheses."""
-    names, split = traced.row.buffer, traced.unsettled
-    held = _list(names[split:])
+    row, split = traced.row, traced.unsettled
+    held = _list(row.buffer[split:])
     if not split:
         return held
-    unsettled = Text.assemble("(", _list(names[:split]), ")", style=_UNSETTLED)
+    snapshots = row.snapshots if isinstance(row, SnapshotRow) else ()
+    unsettled = _list(row.buffer[:split], snapshots)
+    unsettled = Text.assemble("(", unsettled, ")", style=_UNSETTLED)
     return Text(" ").join((unsettled, held)) if held else unsettled
 
 
@@ -86,6 +96,8 @@ def _legend(page: Sequence[Traced]) -> Text:
     parts.append(("settled", "", "final"))
     if any(traced.unsettled for traced in page):
         parts.append(("(…)", _UNSETTLED, "released, not settled"))
+    if any(isinstance(traced.row, SnapshotRow) and traced.row.snapshots for traced in page):
+        parts.append(("s2", _SNAPSHOT, "the detector's state before the event of time 2"))
     if any(traced.late for traced in page):
         parts.append(("late", _WARNING, "something later had settled"))
     if any(traced.aside for traced in page):

@@ -15,30 +15,66 @@ from betimes.model.errors import OptionError
 LONGEST = 10_000
 """Events between snapshots at most, whatever the model says."""
 FADE = 1 / 16
+CALM = 4
+"""Events for each key that is saved, at least, for the time of saving to be of no account."""
+OUTLIER = 4
+"""Times that are so many times as long as the mean are taken for just that long."""
+
+
+class _Rate:
+    """Seconds apiece, of what was noted lately; long runs tell more than short ones."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self._seconds = self._count = 0.0
+
+    def note(self, seconds: float, count: int) -> None:
+        if self._count:
+            # A process that has to wait for the machine measures times that mean nothing.
+            seconds = min(seconds, OUTLIER * self.value * count)
+        self._seconds += seconds - FADE * self._seconds
+        self._count += count - FADE * self._count
+        self.value = self._seconds / self._count
 
 
 class Costs:
     """Running means of what a stage measures about itself."""
 
     def __init__(self) -> None:
-        self.process = 0.0
-        """Seconds to handle an event."""
-        self.snapshot = 0.0
-        """Seconds to save the state of a key."""
         self.keys = 0.0
         """Keys that a batch touches."""
         self.risk = 0.0
         """Share of the keys touched lately that had to go back."""
+        self.breach = 0.0
+        """Share of them that had to go back to before what was certain."""
+        self._process = _Rate()
+        self._snapshot = _Rate()
 
-    def note_run(self, seconds: float, snapshots: float, events: int, keys: int) -> None:
-        """Events were handled: how long it took, and how much of that to save keys."""
-        self.process = _fade(self.process, max(seconds - snapshots, 0.0) / events)
-        if keys:
-            self.snapshot = _fade(self.snapshot, snapshots / keys)
+    @property
+    def process(self) -> float:
+        """Seconds to handle an event."""
+        return self._process.value
 
-    def note_batch(self, disturbed: int, keys: int) -> None:
-        """A batch is done: so many of the keys it touched had to go back."""
+    @property
+    def snapshot(self) -> float:
+        """Seconds to save the state of a key."""
+        return self._snapshot.value
+
+    def note_run(self, seconds: float, events: int, keys: int) -> None:
+        """Events were handled: how long it took, and how many keys were saved on the way."""
+        # To touch a key takes more than its snapshot. If that counted as the price of events, it
+        # would ask for more snapshots, and so rise further.
+        touching = keys if CALM * keys <= events else CALM * keys
+        self._process.note(max(seconds - touching * self.snapshot, 0.0), events)
+
+    def note_snapshot(self, seconds: float) -> None:
+        """A key was saved."""
+        self._snapshot.note(seconds, 1)
+
+    def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
+        """A batch is done: so many keys had to go back, so many of them further than expected."""
         self.risk = _fade(self.risk, min(1.0, disturbed / max(keys, 1)))
+        self.breach = _fade(self.breach, min(1.0, breaches / max(keys, 1)))
         self.keys = _fade(self.keys, float(keys))
 
 
@@ -76,10 +112,11 @@ class Adaptive:
 
     The thesis' rule `n * t_process > t_snapshot`, weighted by how often speculation has failed
     lately, and counted by key: a key is saved when it is touched, and only disturbed keys go back.
+    What is certain when it is handled is gone back to only if an event breaks the slack.
     """
 
-    def length(self, costs: Costs, *, speculative: bool) -> int:  # noqa: ARG002
-        replay = costs.process * costs.risk
+    def length(self, costs: Costs, *, speculative: bool) -> int:
+        replay = costs.process * (costs.risk if speculative else costs.breach)
         if replay <= 0.0:
             return LONGEST
         # So many events of one key; others come between them.

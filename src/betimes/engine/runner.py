@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from betimes.engine.hierarchy import Node
@@ -58,19 +58,19 @@ class Runner:
     def run_keyed(
         self,
         methods: dict[Any, Any],
-        known: Container[Any],
-        touch: Callable[[Any], None],
+        touch: Callable[[Any], Any],
         events: Sequence[Event],
         keys: Sequence[Any],
     ) -> list[Made]:
-        """Hand events to the detectors of their keys; a key that is not known is touched first."""
+        """Hand events to the detectors of their keys; `touch` gives the method of a new key."""
         made: list[Made] = []
         number = 0
         try:
-            for number, (event, key) in enumerate(zip(events, keys, strict=True)):
-                if key not in known:
-                    touch(key)
-                result = methods[key](event)
+            for number, event, key in zip(range(len(events)), events, keys, strict=True):
+                method = methods.get(key)
+                if method is None:
+                    method = methods[key] = touch(key)
+                result = method(event)
                 if result is not None:
                     if type(result) is Event:
                         made.append((number, result))

@@ -49,6 +49,8 @@ def copy_state(state: dict[str, Any]) -> dict[str, Any]:
     >>> copied
     {'n': 1, 'seen': {1, 2}}
     """
+    if _ATOMS.issuperset(map(type, state.values())):
+        return state.copy()
     if all(map(_is_flat, state.values())):
         return {
             name: value if (copier := _FLAT.get(type(value))) is None else copier(value)

@@ -19,9 +19,12 @@ key and in order, the events in the history, starting from the first segment's s
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -45,6 +48,9 @@ from betimes.ordering import NEVER, Ordered, OrderingUnit
 Ints = npt.NDArray[np.int64]
 
 END = 2**63 - 1
+_ENCODER = msgspec.json.Encoder(enc_hook=repr, order="sorted")
+_SAMPLE = 8
+"""One of so many snapshots is timed: to ask for the time takes as long as a small snapshot."""
 _NONE: Ints = np.empty(0, np.int64)
 
 
@@ -55,6 +61,8 @@ class Disturbance(msgspec.Struct):
     last: int
     why: str
     at: int
+    breach: bool
+    """Whether it goes back to before what was certain."""
 
 
 class Stage:
@@ -103,7 +111,6 @@ class Stage:
         self._path: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
         self._before: tuple[int, int] = (NEVER, unit.stats.slack)
         self._loaded = (0.0, 0.0, 0)
-        self._saving = 0.0
 
     # One batch
 
@@ -160,7 +167,8 @@ class Stage:
         key = self._key(output.event, output.group)
         segment = self.history.find(output.place)
         self.history.segments[segment].remove(key, output.place)
-        _disturb(disturbed, key, segment, f"retracted {_name(output.event)}", at)
+        breach = output.place[0] <= self.final_to
+        _disturb(disturbed, key, segment, f"retracted {_name(output.event)}", at, breach)
 
     def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
@@ -238,7 +246,7 @@ class Stage:
         if by is None:
             return groups
         try:
-            keys = [event.payload[by] for event in events]
+            keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
         except KeyError:
             culprit = next(event for event in events if by not in event.payload)
             raise EventError(
@@ -349,30 +357,38 @@ class Stage:
                 segment = history.find(columns.place(row))
                 history.segments[segment].insert(key, columns.part(row, row + 1))
                 why = f"late {_name(columns.events[row])}"
-                _disturb(disturbed, key, segment, why, columns.at[row])
+                breach = columns.ts[row] <= self.final_to
+                _disturb(disturbed, key, segment, why, columns.at[row], breach)
         for key, disturbance in disturbed.items():
             self._replay(key, disturbance, news)
         touched = set(disturbed)
+        certain = bisect_right(columns.ts, self._certain())
         while behind < len(columns):
-            speculative = columns.ts[behind] > self._settled
+            speculative = behind >= certain
             length = self._checkpoints.length(self.costs, speculative=speculative)
             room = length - history.segments[-1].size if history.segments else 0
             if room <= 0:
                 history.segments.append(Segment(columns.place(behind)))
                 room = length
-            self._handle(columns.part(behind, behind + room), history.segments[-1], news)
+            end = min(behind + room, len(columns) if speculative else certain)
+            self._handle(columns.part(behind, end), history.segments[-1], news)
             touched.update(history.segments[-1].undo)
-            behind += room
-        self.costs.note_batch(len(disturbed), len(touched))
+            behind = end
+        breaches = sum(disturbance.breach for disturbance in disturbed.values())
+        self.costs.note_batch(len(disturbed), breaches, len(touched))
+
+    def _certain(self) -> int:
+        """Events up to this time can only be disturbed by one that breaks the slack."""
+        return min(self._settled, min(self._unsure.values(), default=END + 1) - 1)
 
     def _handle(self, columns: Columns, segment: Segment, news: News) -> None:
         """Handle events that follow all others, as part of the last segment."""
-        began = self._time()
-        self._saving = 0.0
         known = len(segment.undo)
+        began = self._time()
         made, columns = self._run_forward(segment, columns)
         if not len(columns):
             return
+        self.costs.note_run(self._time() - began, len(columns), len(segment.undo) - known)
         segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
         self.counts.handled += len(columns)
@@ -384,8 +400,6 @@ class Stage:
             mine = [self._output(e, n, place, cause, at, key) for n, e in enumerate(events)]
             segment.outputs.setdefault(key, []).extend(mine)
             self._publish(mine, news)
-        new = len(segment.undo) - known
-        self.costs.note_run(self._time() - began, self._saving, len(columns), new)
 
     def _run_forward(self, segment: Segment, columns: Columns) -> tuple[list[Made], Columns]:
         """Hand events to their detectors; with errors="skip", without those at which they fail."""
@@ -412,13 +426,10 @@ class Stage:
             self._touch(segment, None)
             return self._runner.run(self._methods[None], columns.events)
         if self.node.maker.kind != "batch":
-            return self._runner.run_keyed(
-                self._methods,
-                segment.undo,
-                lambda key: self._touch(segment, key),
-                columns.events,
-                keys,
-            )
+            # Methods of the keys that the segment has touched: one look-up an event.
+            methods = {key: self._methods[key] for key in segment.undo}
+            touch = partial(self._touch, segment)
+            return self._runner.run_keyed(methods, touch, columns.events, keys)
         made: list[Made] = []
         rows: dict[Any, list[int]] = {}
         for row, key in enumerate(keys):
@@ -449,22 +460,25 @@ class Stage:
 
         return made_at
 
-    def _touch(self, segment: Segment, key: Any) -> None:
-        """Save the state of a key before the segment changes it for the first time."""
+    def _touch(self, segment: Segment, key: Any) -> Any:
+        """Save the state of a key before the segment changes it first; return its method."""
         if key in segment.undo:
-            return
+            return self._methods[key]
         detector = self._detectors.get(key)
         if detector is None:
             segment.undo[key] = ABSENT
             self._install(key, self._snapshotter.make())
-            return
-        if self._snapshotter.stateless:
+        elif self._snapshotter.stateless:
             segment.undo[key] = None
-            return
-        began = self._time()
-        segment.undo[key] = self._snapshotter.take(detector)
-        self._saving += self._time() - began
-        self.counts.snapshots += 1
+        elif self.counts.snapshots % _SAMPLE:
+            segment.undo[key] = self._snapshotter.take(detector)
+            self.counts.snapshots += 1
+        else:
+            began = self._time()
+            segment.undo[key] = self._snapshotter.take(detector)
+            self.costs.note_snapshot(self._time() - began)
+            self.counts.snapshots += 1
+        return self._methods[key]
 
     def _install(self, key: Any, detector: Any) -> None:
         self._detectors[key] = detector
@@ -578,7 +592,7 @@ class Stage:
             copy += 1
         copies.add(copy)
         arrivals, clocks, slacks = self._path
-        index = int(np.searchsorted(arrivals, at, side="right")) - 1
+        index = int(arrivals.searchsorted(at, side="right")) - 1
         clock, slack = self._before
         if index >= 0:
             clock, slack = int(clocks[index]), int(slacks[index])
@@ -625,7 +639,7 @@ class Stage:
 
     def _settle(self, news: News) -> None:
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
-        self.final_to = min(self._settled, min(self._unsure.values(), default=END + 1) - 1)
+        self.final_to = self._certain()
         fresh = {id(o) for o in news.inserted} - {id(o) for o in news.deleted}
         clock = self._before[0]
         for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
@@ -641,11 +655,14 @@ class Stage:
                     self._copies.pop(output.base, None)
 
 
-def _disturb(disturbed: dict[Any, Disturbance], key: Any, segment: int, why: str, at: int) -> None:
+def _disturb(
+    disturbed: dict[Any, Disturbance], key: Any, segment: int, why: str, at: int, breach: bool
+) -> None:
     known = disturbed.get(key)
     if known is None:
-        disturbed[key] = Disturbance(segment, segment, why, at)
+        disturbed[key] = Disturbance(segment, segment, why, at, breach)
         return
+    known.breach = known.breach or breach
     known.first = min(known.first, segment)
     known.last = max(known.last, segment)
     known.at = max(known.at, at)
@@ -663,4 +680,4 @@ def _by_number(made: list[Made]) -> Iterator[tuple[int, list[Event]]]:
 
 def encode(content: object) -> bytes:
     """Data as bytes that are equal if and only if the data is."""
-    return msgspec.json.encode(content, enc_hook=repr, order="sorted")
+    return _ENCODER.encode(content)

@@ -43,7 +43,7 @@ def oracle(
             key = (group, None if node.by is None else event.payload[node.by])
             if key not in detectors:
                 detectors[key] = node.maker.make()
-            for n, output in enumerate(_call(node.maker.kind, detectors[key], event)):
+            for n, output in enumerate(call(node.maker.kind, detectors[key], event)):
                 tie: Any = (place, n)
                 if node.maker.kind == "batch":
                     tie = (msgspec.json.encode(key, enc_hook=repr, order="sorted"), place, n)
@@ -53,7 +53,8 @@ def oracle(
     return found
 
 
-def _call(kind: str, detector: Any, event: Event) -> list[Event]:
+def call(kind: str, detector: Any, event: Event) -> list[Event]:
+    """What a detector of any kind makes of one event."""
     if kind == "batch":
         result = detector.on_batch(EventBatch.from_rows([event]))
     else:
