@@ -57,6 +57,24 @@ A6  |  6 | 3 | B3       |        | B3       | A4 C5 A6
 """
 
 
+# event | back to | buffer, with the snapshot before each event that is released but not settled
+SNAPSHOTS = """
+A0  |     | s0 A0
+A2  |     | s2 A2
+C1  | s2  | s1 C1 s2 A2
+A3  |     | s2 A2 A3
+B4  |     | s2 A2 A3 B4
+A6  |     | A6
+C5  |     | s5 C5 A6
+B8  |     | s5 C5 A6 B8
+C7  |     | s5 C5 A6 C7 B8
+A11 |     | s6 A6 s7 C7 s8 B8 A11
+B10 |     | s6 A6 s7 C7 s8 B8 B10 A11
+A12 |     | s7 C7 s8 B8 s10 B10 A11 A12
+C9  | s10 | s7 C7 s8 B8 s9 C9 s10 B10 A11 A12
+"""
+
+
 def run(*arguments: str, input: str | None = None) -> list[dict[str, Any]]:  # noqa: A002
     result = CliRunner().invoke(app, ["trace", "--format", "json", *arguments], input=input)
     assert result.exit_code == 0, result.stderr
@@ -84,6 +102,29 @@ def transcript(text: str) -> list[dict[str, Any]]:
 )
 def test_golden_transcripts(arguments: list[str], expected: str) -> None:
     assert run(*arguments) == transcript(expected)
+
+
+def test_golden_transcript_of_snapshots() -> None:
+    rows = run("--clock", "A", "--attenuation", "1/3", "--snapshots", FIG_7)
+    assert all(list(row) == [*KEYS, "snapshot", "snapshots"] for row in rows)
+    assert [{key: row[key] for key in KEYS} for row in rows] == transcript(SPECULATION)
+    for row, line in zip(rows, SNAPSHOTS.strip().splitlines(), strict=True):
+        event, restored, buffer = (cell.strip() for cell in line.split("|"))
+        names = buffer.split()
+        assert (row["event"], row["snapshot"] or "") == (event, restored)
+        assert row["snapshots"] == [name for name in names if name.startswith("s")]
+        assert row["buffer"] == [name for name in names if not name.startswith("s")]
+
+
+def test_what_is_settled_needs_no_snapshot() -> None:
+    rows = run("--clock", "A", "--snapshots", "--finish", FIG_4)
+    assert [(row["snapshot"], row["snapshots"]) for row in rows] == [(None, [])] * 8
+
+
+def test_snapshots_bear_the_time_of_their_event_whatever_its_name() -> None:
+    rows = run("--attenuation", "0", "--snapshots", "s1@3 s1@3 t@2")
+    assert rows[1]["snapshots"] == ["s3", "s3"]
+    assert (rows[2]["snapshot"], rows[2]["snapshots"]) == ("s3", ["s2", "s3", "s3"])
 
 
 def test_the_same_as_a_process_of_its_own() -> None:
@@ -196,6 +237,16 @@ def test_the_table_marks_what_is_released_but_not_settled() -> None:
     assert max(map(len, lines)) <= 100
 
 
+def test_the_table_shows_snapshots_if_asked() -> None:
+    arguments = ["--clock", "A", "--attenuation", "1/3", FIG_7]
+    lines = table(*arguments, "--snapshots")
+    assert "  C1         2      0            s2       C1 A2               (s1 C1 s2 A2)" in lines
+    assert "  A3         3      2                               C1        (s2 A2) A3" in lines
+    assert "s2: the detector's state before the event of time 2" in " ".join(lines)
+    assert max(map(len, lines)) <= 100
+    assert not any("s2" in line for line in table(*arguments))
+
+
 def test_the_table_marks_late_and_rejected_events() -> None:
     lines = table("--clock", "A", "--max-skew", "20", "A0 A4 C1 A99 A6")
     assert any(line.startswith("  C1 late ") for line in lines)
@@ -206,6 +257,10 @@ def test_the_table_marks_late_and_rejected_events() -> None:
 def test_a_full_buffer_does_not_flood_the_table() -> None:
     lines = table("--clock", "X", " ".join(f"A{ts}" for ts in range(100)), columns=140)
     assert any("… 88 more" in line for line in lines)
+    stream = "X100 " + " ".join(f"A{ts}" for ts in range(101, 151))
+    lines = table("--clock", "X", "--policy", "100", "--attenuation", "0", "--snapshots",
+                  stream + " X150", columns=220)  # fmt: skip
+    assert any("… 40 more)" in line for line in lines)
 
 
 def test_type_names_are_not_taken_for_markup() -> None:

@@ -222,7 +222,7 @@ def dating_back() -> Hierarchy:
 
 
 def far_back(*, corrected: bool) -> list[Event]:
-    """A stream with an output dated before what has settled above; `corrected`, it is taken back."""
+    """An output is dated before what has settled above; if `corrected`, it is taken back."""
     correction = [tick(40, back=101)] if corrected else []
     begin = [tick(ts, back=100) for ts in range(40)]
     return [*begin, other(41), tick(41, back=1), *correction, tick(42, back=1), tick(200, back=1)]
@@ -278,5 +278,5 @@ def test_a_clock_event_too_far_ahead_is_not_lost_silently() -> None:
 
 
 def test_the_late_policy_must_be_known() -> None:
-    with pytest.raises(OptionError, match="expected late to be one of.*got late='ignore'"):
+    with pytest.raises(OptionError, match=r"expected late to be one of.*got late='ignore'"):
         Engine(counting(), late="ignore")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,10 +156,10 @@ class HidesState:
 
     def __init__(self) -> None:
         numbers = itertools.count()
-        self.next = lambda: next(numbers)
+        self.count: Callable[[], int] = lambda: next(numbers)
 
     def on_event(self, event: Event) -> Event:
-        return Event("x", event.ts, {"n": self.next()})
+        return Event("x", event.ts, {"n": self.count()})
 
 
 class IsItsState(dict[str, int]):
@@ -290,7 +290,7 @@ def fresh(events: list[Event]) -> list[Event]:
 
 
 def test_keys_that_meet_are_caught() -> None:
-    with pytest.raises(DetectorCheckError, match="with other keys beside it.*share nothing"):
+    with pytest.raises(DetectorCheckError, match=r"with other keys beside it.*share nothing"):
         check_detector(CountsTheLivingInTheClass, SAMPLE, by="k")
 
 

@@ -69,7 +69,8 @@ def demo(
     output: Annotated[
         Path,
         typer.Option(
-            help="Where the first picture goes; the second beside it, with -early in its name.",
+            help="Where the first picture goes; the second goes beside it, with -early in its "
+            "name.",
             metavar="PATH",
         ),
     ] = Path("betimes-demo.png"),

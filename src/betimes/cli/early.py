@@ -143,7 +143,7 @@ def print_story(runs: Sequence[EarlyRun]) -> None:
         title_justify="left",
         collapse_padding=True,
     )
-    table.add_column("occurred", justify="right")
+    table.add_column("second", justify="right")
     table.add_column("result")
     table.add_column("change")
     table.add_column("status")
@@ -151,10 +151,10 @@ def print_story(runs: Sequence[EarlyRun]) -> None:
     table.add_column("because of")
     for moment, rows in groupby(shown, key=lambda told: told.change.ts):
         table.add_section()
-        for told in rows:
+        for number, told in enumerate(rows):
             change = told.change
             table.add_row(
-                _seconds(moment),
+                "" if number else _seconds(moment),
                 _result(change.event),
                 Text(change.change_type, style=_LOOKS[change.change_type]),
                 change.status,
@@ -195,10 +195,10 @@ def _result(event: Event) -> str:
 def _cause(cause: str) -> str:
     """
     >>> _cause("late not_near at 1250000")
-    'late not_near 1.250 s'
+    'late not_near 1.250'
     """
     return re.sub(r"at (\d+)$", lambda found: _seconds(int(found[1])), cause)
 
 
 def _seconds(ts: int) -> str:
-    return f"{ts / MS / 1000:.3f} s"
+    return f"{ts / 1_000_000:.3f}"

@@ -108,7 +108,7 @@ def draw_early(runs: Sequence[EarlyRun], path: Path) -> None:
     """Draw which share of the final results was known how soon, and write it to `path`."""
     figure = Figure(figsize=(11, 4.4), dpi=120, facecolor="white")
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.085, 0.14, 0.7, 0.66))
+    axes = figure.add_axes((0.085, 0.14, 0.68, 0.66))
     longest = max(float(run.latencies.max(initial=1)) for run in runs) / _MS
     for i, (run, (colour, style)) in enumerate(zip(runs, _EARLY_LOOKS, strict=True)):
         known = np.concatenate(([0], np.maximum(run.latencies, 0), [longest * _MS * 1.02])) / _MS

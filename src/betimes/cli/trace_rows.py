@@ -49,9 +49,8 @@ def with_snapshots(traced: Traced) -> Traced:
     row = traced.row
     restored = _snapshot(row.replayed[1]) if len(row.replayed) > 1 else None
     kept = [_snapshot(event) for event in row.buffer[: traced.unsettled]]
-    return msgspec.structs.replace(
-        traced, row=SnapshotRow(*msgspec.structs.astuple(row), restored, kept)
-    )
+    more = SnapshotRow(**msgspec.structs.asdict(row), snapshot=restored, snapshots=kept)
+    return msgspec.structs.replace(traced, row=more)
 
 
 def _snapshot(event: str) -> str:

@@ -2,8 +2,9 @@
 
 Full retraction voids everything that the detector published after the disturbance and publishes it
 again. On-demand retraction replays first and tells only the differences; it must compare states to
-know when it may stop. Which is better depends on the detector, and `auto` finds out: it watches how
-much of what full retraction would have sent was in fact unchanged, and what comparing costs.
+know when it may stop. Which is better depends on the detector, and `auto` finds out: it weighs the
+time that comparing takes against the handling that was spared, here and above. If comparing does
+not pay, it goes over to full retraction, and tries again now and then.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ Technique = Literal["full", "on-demand", "auto"]
 TECHNIQUES: tuple[Technique, ...] = ("full", "on-demand", "auto")
 
 _TRIAL = 32
-"""Replays after which `auto` judges again."""
-_ENOUGH = 0.1
-"""On demand pays as soon as this share of the outputs is unchanged by replays."""
+"""Replays after which `auto` judges."""
+_PAUSE = 256
+"""Replays with full retraction after which `auto` tries on demand again."""
 
 
 class Retraction:
@@ -33,24 +34,43 @@ class Retraction:
         self.technique = technique
         self.on_demand = technique != "full"
         self.reason = "as configured"
-        self._all = self._changed = self._replays = 0
         if technique == "auto":
             self.reason = "on demand, until there is something to judge by"
+        self._begin()
 
-    def note(self, *, all: int, changed: int) -> None:  # noqa: A002
-        """A replay touched so many outputs, of which so many really changed."""
-        self._all += all
-        self._changed += changed
+    def _begin(self) -> None:
+        self._replays = self._outputs = self._same = self._spared = 0
+        self._cost = self._gain = 0.0
+
+    def note(
+        self, *, outputs: int, changed: int, spared: int, comparing: float, handling: float
+    ) -> None:
+        """A replay touched so many outputs, of which some changed, and spared so many events.
+
+        It spent `comparing` seconds on states; to handle an event takes `handling` seconds.
+        """
+        if self.technique != "auto":
+            return
         self._replays += 1
-        if self.technique == "auto" and self._replays >= _TRIAL:
+        self._outputs += outputs
+        self._same += outputs - changed
+        self._spared += spared
+        self._cost += comparing
+        # An output that does not travel spares at least one event its handling above.
+        self._gain += (spared + 2 * (outputs - changed)) * handling
+        if self._replays >= (_TRIAL if self.on_demand else _PAUSE):
             self._judge()
 
     def _judge(self) -> None:
-        same = 1 - self._changed / self._all if self._all else 1.0
-        self.on_demand = same >= _ENOUGH
-        chosen = "on demand" if self.on_demand else "full"
-        self.reason = (
-            f"{chosen}: of {self._all} outputs touched by {self._replays} replays "
-            f"{same:.0%} did not change"
-        )
-        self._all = self._changed = self._replays = 0
+        if not self.on_demand:
+            self.on_demand = True
+            self.reason = "on demand again, to see whether it pays by now"
+        else:
+            self.on_demand = self._gain >= self._cost
+            self.reason = (
+                f"{'on demand' if self.on_demand else 'full'}: in {self._replays} replays "
+                f"{self._same} of {self._outputs} outputs stayed as they were and {self._spared} "
+                f"events were spared, worth {self._gain * 1e3:.2g} ms; to compare states took "
+                f"{self._cost * 1e3:.2g} ms"
+            )
+        self._begin()

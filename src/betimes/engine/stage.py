@@ -20,26 +20,22 @@ key and in order, the events in the history, starting from the first segment's s
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from functools import partial
-from hashlib import blake2b
-from itertools import groupby
+from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.arrivals import Arrivals, Waiting
 from betimes.engine.attenuation import Load
-from betimes.engine.checkpoints import CheckpointModel, Costs
+from betimes.engine.checkpoints import CheckpointModel
+from betimes.engine.handling import Disturbance, Handling, Replay
 from betimes.engine.hierarchy import Node
-from betimes.engine.history import ABSENT, Columns, History, Segment, pick
-from betimes.engine.messages import News, Output, Place
+from betimes.engine.history import ABSENT, Columns, Segment
+from betimes.engine.messages import News, Output
+from betimes.engine.outputs import OutputMaker, Path
 from betimes.engine.retraction import Retraction
-from betimes.engine.runner import DetectorFailed, Made, Runner
-from betimes.engine.snapshots import Snapshotter, same_state
 from betimes.engine.stats import StageCounts
 from betimes.model.errors import BetimesError, EventError
 from betimes.model.event import Event
@@ -48,21 +44,6 @@ from betimes.ordering import NEVER, Ordered, OrderingUnit
 Ints = npt.NDArray[np.int64]
 
 END = 2**63 - 1
-_ENCODER = msgspec.json.Encoder(enc_hook=repr, order="sorted")
-_SAMPLE = 8
-"""One of so many snapshots is timed: to ask for the time takes as long as a small snapshot."""
-_NONE: Ints = np.empty(0, np.int64)
-
-
-class Disturbance(msgspec.Struct):
-    """What happened to the past of a key: in which segments, why, and at which arrival."""
-
-    first: int
-    last: int
-    why: str
-    at: int
-    breach: bool
-    """Whether it goes back to before what was certain."""
 
 
 class Stage:
@@ -85,31 +66,27 @@ class Stage:
         self.node = node
         self.rank = rank
         self.unit = unit
-        self.history = History()
-        self.costs = Costs()
         self.retraction = retraction
         self.counts = StageCounts()
+        self._outputs = OutputMaker(node, rank, self._group)
+        self.handling = Handling(
+            node, self._outputs, self.counts,
+            checkpoints=checkpoints, skip_errors=errors == "skip", time=time,
+        )  # fmt: skip
+        self.history = self.handling.history
         self.final_to = -1
         """Everything up to this time is settled and final."""
         self._settled = -1
         """Order is certain up to this time, as far as the clock tells."""
-        self._checkpoints = checkpoints
         self._retention = retention
         self._late = late
-        self._errors = errors
         self._grouped = grouped
         self._time = time
-        self._snapshotter = Snapshotter(node.maker, node.name)
-        self._runner = Runner(node)
-        self._detectors: dict[Any, Any] = {}
-        self._methods: dict[Any, Any] = {}
         self._waiting = Waiting()
         self._open: dict[str, Output] = {}
         self._unsure: dict[str, int] = {}
-        self._copies: dict[str, set[int]] = {}
         self._too_late: set[int] = set()
-        self._path: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
-        self._before: tuple[int, int] = (NEVER, unit.stats.slack)
+        self._outputs.path = Path((NEVER, unit.stats.slack))
         self._loaded = (0.0, 0.0, 0)
 
     # One batch
@@ -142,7 +119,7 @@ class Stage:
         """The stream has ended: handle what is left; everything is final."""
         began = self._time()
         news = News()
-        self._path = (_NONE, _NONE, _NONE)
+        self._outputs.path = Path(self._outputs.path.end)
         columns = self._handed(self.unit.finish(), np.array([last]), 0, news)
         self._take_in(columns, {}, news)
         self._settled = END
@@ -173,21 +150,21 @@ class Stage:
     def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
         clock, slack = answer.clock, answer.slack
-        self._path = (arrivals.at, clock, slack)
+        before = self._outputs.path.end
+        self._outputs.path = Path(before, arrivals.at, clock, slack)
         if not len(clock):
             return
         # As long as nothing is learned, the newest instant stays open.
         certain = np.where(clock == NEVER, -1, clock - np.maximum(slack, 1))
         certain = np.maximum(np.maximum.accumulate(certain), self._settled)
         if self._late != "repair":
-            before = np.concatenate(([self._settled], certain[:-1]))
-            late = np.flatnonzero(arrivals.batch.ts < before)
+            settled = np.concatenate(([self._settled], certain[:-1]))
+            late = np.flatnonzero(arrivals.batch.ts < settled)
             self._too_late.update((row + late).tolist())
         self._settled = int(certain[-1])
-        for index in np.flatnonzero(np.diff(slack, prepend=self._before[1]) > 0).tolist():
+        for index in np.flatnonzero(np.diff(slack, prepend=before[1]) > 0).tolist():
             ts = max(int(clock[index] - slack[index]), 0)
             news.notices.append((int(arrivals.at[index]), ts))
-        self._before = (int(clock[-1]), int(slack[-1]))
 
     def _handed(self, answer: Ordered, at: Ints, row: int, news: News) -> Columns:
         """What the unit hands out for the first time, in order of place."""
@@ -295,14 +272,12 @@ class Stage:
             "segments": segments,
             "last": self.history.last,
             "forgotten": self.history.forgotten,
-            "detectors": {
-                key: self._snapshotter.take(detector) for key, detector in self._detectors.items()
-            },
+            "detectors": self.handling.snapshots(),
             "unsure": self._unsure,
-            "copies": self._copies,
+            "copies": self._outputs.copies,
             "too_late": self._too_late,
             "settled": (self._settled, self.final_to),
-            "before": self._before,
+            "before": self._outputs.path.end,
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
         }
 
@@ -326,13 +301,13 @@ class Stage:
             }
             self.history.segments.append(segment)
         self.history.last, self.history.forgotten = kept["last"], kept["forgotten"]
-        for key, snapshot in kept["detectors"].items():
-            self._install(key, self._snapshotter.restore(snapshot))
-        self._unsure, self._copies = kept["unsure"], kept["copies"]
+        self.handling.resume(kept["detectors"])
+        self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
         self._too_late = kept["too_late"]
         self._settled, self.final_to = kept["settled"]
-        self._before = kept["before"]
-        self.counts = StageCounts(*kept["counts"])
+        self._outputs.path = Path(kept["before"])
+        for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
+            setattr(self.counts, name, value)
 
     def load(self) -> Load:
         """What the stage did since it was asked last."""
@@ -351,270 +326,39 @@ class Stage:
         """Events behind what was handled disturb their keys, the others follow."""
         history = self.history
         behind = columns.count_before(history.last)
-        if behind:
-            for row in range(behind):
-                key = columns.key(row)
-                segment = history.find(columns.place(row))
-                history.segments[segment].insert(key, columns.part(row, row + 1))
-                why = f"late {_name(columns.events[row])}"
-                breach = columns.ts[row] <= self.final_to
-                _disturb(disturbed, key, segment, why, columns.at[row], breach)
+        for row in range(behind):
+            key = columns.key(row)
+            segment = history.find(columns.place(row))
+            history.segments[segment].insert(key, columns.part(row, row + 1))
+            why = f"late {_name(columns.events[row])}"
+            breach = columns.ts[row] <= self.final_to
+            _disturb(disturbed, key, segment, why, columns.at[row], breach)
         for key, disturbance in disturbed.items():
-            self._replay(key, disturbance, news)
-        touched = set(disturbed)
+            self._go_back(key, disturbance, news)
         certain = bisect_right(columns.ts, self._certain())
-        while behind < len(columns):
-            speculative = behind >= certain
-            length = self._checkpoints.length(self.costs, speculative=speculative)
-            room = length - history.segments[-1].size if history.segments else 0
-            if room <= 0:
-                history.segments.append(Segment(columns.place(behind)))
-                room = length
-            end = min(behind + room, len(columns) if speculative else certain)
-            self._handle(columns.part(behind, end), history.segments[-1], news)
-            touched.update(history.segments[-1].undo)
-            behind = end
+        early = self.unit.attenuation < 1.0
+        for outputs in self.handling.append(columns, behind, certain, early=early):
+            self._publish(outputs, news)
+        touched = set(disturbed)
+        if len(columns) and columns.keys is not None:
+            touched.update(columns.keys)
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
-        self.costs.note_batch(len(disturbed), breaches, len(touched))
+        self.handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
+
+    def _go_back(self, key: Any, disturbance: Disturbance, news: News) -> None:
+        """Replay a disturbed key, and tell what that changed."""
+        began = self._time()
+        replay = self.handling.replay(key, disturbance, on_demand=self.retraction.on_demand)
+        self.counts.replays += 1
+        self.counts.replayed += replay.handled
+        self._republish(replay, disturbance.why, news)
+        self.counts.replaying += self._time() - began
 
     def _certain(self) -> int:
         """Events up to this time can only be disturbed by one that breaks the slack."""
         return min(self._settled, min(self._unsure.values(), default=END + 1) - 1)
 
-    def _handle(self, columns: Columns, segment: Segment, news: News) -> None:
-        """Handle events that follow all others, as part of the last segment."""
-        known = len(segment.undo)
-        began = self._time()
-        made, columns = self._run_forward(segment, columns)
-        if not len(columns):
-            return
-        self.costs.note_run(self._time() - began, len(columns), len(segment.undo) - known)
-        segment.extend(columns)
-        self.history.last = columns.place(len(columns) - 1)
-        self.counts.handled += len(columns)
-        made_at = self._made_at(columns) if made else columns.at.__getitem__
-        for number, events in _by_number(made):
-            key = columns.key(number)
-            place, cause = columns.place(number), columns.events[number]
-            at = made_at(number)
-            mine = [self._output(e, n, place, cause, at, key) for n, e in enumerate(events)]
-            segment.outputs.setdefault(key, []).extend(mine)
-            self._publish(mine, news)
-
-    def _run_forward(self, segment: Segment, columns: Columns) -> tuple[list[Made], Columns]:
-        """Hand events to their detectors; with errors="skip", without those at which they fail."""
-        if self._errors == "stop":
-            return self._run(segment, columns), columns
-        while len(columns):
-            before = {key: self._snapshotter.take(d) for key, d in self._detectors.items()}
-            try:
-                return self._run(segment, columns), columns
-            except DetectorFailed as failure:
-                self.counts.errors += 1
-                columns = columns.pick([i for i in range(len(columns)) if i != failure.number])
-                for key in list(self._detectors):
-                    if key in before:
-                        self._install(key, self._snapshotter.restore(before[key]))
-                    else:
-                        self._remove(key)
-                        segment.undo.pop(key, None)
-        return [], columns
-
-    def _run(self, segment: Segment, columns: Columns) -> list[Made]:
-        keys = columns.keys
-        if keys is None:
-            self._touch(segment, None)
-            return self._runner.run(self._methods[None], columns.events)
-        if self.node.maker.kind != "batch":
-            # Methods of the keys that the segment has touched: one look-up an event.
-            methods = {key: self._methods[key] for key in segment.undo}
-            touch = partial(self._touch, segment)
-            return self._runner.run_keyed(methods, touch, columns.events, keys)
-        made: list[Made] = []
-        rows: dict[Any, list[int]] = {}
-        for row, key in enumerate(keys):
-            rows.setdefault(key, []).append(row)
-        for key, mine in rows.items():
-            self._touch(segment, key)
-            for number, event in self._runner.run(
-                self._methods[key], [columns.events[row] for row in mine]
-            ):
-                made.append((mine[number], event))
-        return sorted(made, key=lambda pair: pair[0])
-
-    def _made_at(self, columns: Columns) -> Callable[[int], int]:
-        """The arrival with which an event and all before it of its key had been released."""
-        at, keys = columns.at, columns.keys
-        if self.unit.attenuation >= 1.0:
-            return at.__getitem__
-        column = np.array(at)
-        newest = np.maximum.accumulate(column)
-
-        def made_at(number: int) -> int:
-            if newest[number] == at[number]:
-                return at[number]
-            if keys is None:
-                return int(newest[number])
-            later = np.flatnonzero(column[:number] > at[number]).tolist()
-            return max([at[number], *(at[row] for row in later if keys[row] == keys[number])])
-
-        return made_at
-
-    def _touch(self, segment: Segment, key: Any) -> Any:
-        """Save the state of a key before the segment changes it first; return its method."""
-        if key in segment.undo:
-            return self._methods[key]
-        detector = self._detectors.get(key)
-        if detector is None:
-            segment.undo[key] = ABSENT
-            self._install(key, self._snapshotter.make())
-        elif self._snapshotter.stateless:
-            segment.undo[key] = None
-        elif self.counts.snapshots % _SAMPLE:
-            segment.undo[key] = self._snapshotter.take(detector)
-            self.counts.snapshots += 1
-        else:
-            began = self._time()
-            segment.undo[key] = self._snapshotter.take(detector)
-            self.costs.note_snapshot(self._time() - began)
-            self.counts.snapshots += 1
-        return self._methods[key]
-
-    def _install(self, key: Any, detector: Any) -> None:
-        self._detectors[key] = detector
-        self._methods[key] = self._runner.method(detector)
-
-    def _remove(self, key: Any) -> None:
-        self._detectors.pop(key, None)
-        self._methods.pop(key, None)
-
-    # Going back
-
-    def _replay(self, key: Any, disturbance: Disturbance, news: News) -> None:
-        """Handle the events of a key again, from the snapshot before its first disturbance."""
-        began = self._time()
-        affected = self.history.segments[disturbance.first :]
-        detector = self._restored(key, affected)
-        on_demand = self.retraction.on_demand
-        old: list[Output] = []
-        new: list[Output] = []
-        count = 0
-        newest = disturbance.at
-        for index, segment in enumerate(affected, disturbance.first):
-            rows = segment.rows(key)
-            if not rows or segment.columns is None:
-                segment.undo.pop(key, None)
-                old += segment.outputs.pop(key, ())
-                continue
-            state = ABSENT if detector is None else self._snapshotter.take(detector)
-            if on_demand and index > disturbance.last and key in segment.undo:
-                self.counts.compared += 1
-                if same_state(segment.undo[key], state):
-                    break
-            segment.undo[key] = state
-            detector = detector or self._snapshotter.make()
-            before = segment.outputs.pop(key, [])
-            made, rows = self._run_again(detector, segment, key)
-            count += len(rows)
-            columns = segment.columns.pick(rows)
-            after, newest = self._compare(made, columns, before, key, newest)
-            if after:
-                segment.outputs[key] = after
-            old += before
-            new += after
-        else:
-            self._remove(key) if detector is None else self._install(key, detector)
-        self.counts.replays += 1
-        self.counts.replayed += count
-        self._republish(old, new, disturbance.why, news)
-        self.counts.replaying += self._time() - began
-
-    def _restored(self, key: Any, affected: list[Segment]) -> Any:
-        """A detector in the state that the key had before these segments; None if it had none."""
-        for segment in affected:
-            if key in segment.undo:
-                saved = segment.undo[key]
-                return None if saved is ABSENT else self._snapshotter.restore(saved)
-        known = self._detectors.get(key)
-        # A copy: if the replay comes to the same state, the known one stays in place.
-        return known and self._snapshotter.restore(self._snapshotter.take(known))
-
-    def _run_again(self, detector: Any, segment: Segment, key: Any) -> tuple[list[Made], list[int]]:
-        """Hand events to a detector; with errors="skip", without those at which it fails."""
-        assert segment.columns is not None
-        start = segment.undo[key]
-        while True:
-            rows = segment.rows(key)
-            try:
-                method = self._runner.method(detector)
-                return self._runner.run(method, pick(segment.columns.events, rows)), rows
-            except DetectorFailed as failure:
-                if self._errors == "stop":
-                    raise
-                self.counts.errors += 1
-                segment.remove(key, segment.columns.place(rows[failure.number]))
-                fresh = (
-                    self._snapshotter.make()
-                    if start is ABSENT
-                    else self._snapshotter.restore(start)
-                )
-                vars(detector).update(vars(fresh))
-
-    def _compare(
-        self, made: list[Made], columns: Columns, before: list[Output], key: Any, newest: int
-    ) -> tuple[list[Output], int]:
-        """Outputs of a replayed segment; those that were there before stay the same objects."""
-        for output in before:
-            self._copies[output.base].discard(output.copy)
-        known = {(output.id, output.place): output for output in before}
-        after = []
-        done = 0
-        for number, events in _by_number(made):
-            newest = max(newest, *columns.at[done : number + 1])
-            done = number + 1
-            place, cause = columns.place(number), columns.events[number]
-            for n, event in enumerate(events):
-                output = self._output(event, n, place, cause, newest, key)
-                after.append(known.get((output.id, output.place), output))
-        return after, max(newest, *columns.at[done:], newest)
-
     # Outputs
-
-    def _output(
-        self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
-    ) -> Output:
-        """Give an event that the detector made its identity and its place."""
-        encoded = encode((self.node.name, key, event.type, event.ts, event.payload))
-        base = blake2b(encoded, digest_size=12).hexdigest()
-        copies = self._copies.setdefault(base, set())
-        copy = 0
-        while copy in copies:
-            copy += 1
-        copies.add(copy)
-        arrivals, clocks, slacks = self._path
-        index = int(arrivals.searchsorted(at, side="right")) - 1
-        clock, slack = self._before
-        if index >= 0:
-            clock, slack = int(clocks[index]), int(slacks[index])
-        if clock == NEVER:
-            clock = cause[0]
-        tie: tuple[Any, ...] = (cause, n)
-        if self.node.maker.kind == "batch":
-            tie = (encode(key), cause, n)
-        return Output(
-            id=f"{base}-{copy}" if copy else base,
-            event=event,
-            place=(event.ts, self.rank, tie),
-            cause=cause,
-            cause_event=cause_event,
-            at=at,
-            detected_at=clock,
-            slack=slack,
-            head_start=max(0, cause[0] + slack - clock),
-            group=self._group(key),
-            base=base,
-            copy=copy,
-        )
 
     def _publish(self, outputs: list[Output], news: News) -> None:
         news.inserted += outputs
@@ -622,12 +366,19 @@ class Stage:
             self._open[output.id] = output
             self.counts.note_made(output.detected_at - output.event.ts)
 
-    def _republish(self, old: list[Output], new: list[Output], why: str, news: News) -> None:
+    def _republish(self, replay: Replay, why: str, news: News) -> None:
         """Tell what a replay changed: the differences, or everything if retraction is full."""
+        old, new = replay.old, replay.new
         stay = {id(output) for output in new} & {id(output) for output in old}
         gone = [output for output in old if id(output) not in stay]
         come = [output for output in new if id(output) not in stay]
-        self.retraction.note(all=len(old), changed=len(gone))
+        self.retraction.note(
+            outputs=len(old),
+            changed=len(gone),
+            spared=replay.spared,
+            comparing=replay.comparing,
+            handling=self.handling.costs.process,
+        )
         if not self.retraction.on_demand:
             gone, come = old, new
         for output in gone:
@@ -641,7 +392,7 @@ class Stage:
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
         self.final_to = self._certain()
         fresh = {id(o) for o in news.inserted} - {id(o) for o in news.deleted}
-        clock = self._before[0]
+        clock, _ = self._outputs.path.end
         for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
             del self._open[output.id]
             self.counts.note_final(clock - output.event.ts)
@@ -651,8 +402,7 @@ class Stage:
                     news.confirmed.append(output)
         for segment in self.history.forget(self.final_to - self._retention):
             for outputs in segment.outputs.values():
-                for output in outputs:
-                    self._copies.pop(output.base, None)
+                self._outputs.forget(outputs)
 
 
 def _disturb(
@@ -661,23 +411,9 @@ def _disturb(
     known = disturbed.get(key)
     if known is None:
         disturbed[key] = Disturbance(segment, segment, why, at, breach)
-        return
-    known.breach = known.breach or breach
-    known.first = min(known.first, segment)
-    known.last = max(known.last, segment)
-    known.at = max(known.at, at)
+    else:
+        known.add(segment, at, breach)
 
 
 def _name(event: Event) -> str:
     return f"{event.type} at {event.ts}"
-
-
-def _by_number(made: list[Made]) -> Iterator[tuple[int, list[Event]]]:
-    """What was made, by the number of the event that it was made from."""
-    for number, pairs in groupby(made, key=lambda pair: pair[0]):
-        yield number, [event for _, event in pairs]
-
-
-def encode(content: object) -> bytes:
-    """Data as bytes that are equal if and only if the data is."""
-    return _ENCODER.encode(content)

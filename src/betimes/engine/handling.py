@@ -1,0 +1,314 @@
+"""Handling events: detectors by key, the snapshots of their states, and going back.
+
+Events that follow all others are handled in segments; when a segment first touches a key, the key's
+state is saved in the segment's undo log. A disturbed key is restored from the first undo log at or
+after the disturbance that knows it, and its events, nobody else's, are handled again. On demand,
+that ends at the first later segment before which the state is what it was: all that comes after
+still holds, and so does the detector as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from betimes.engine.checkpoints import CheckpointModel, Costs
+from betimes.engine.hierarchy import Node
+from betimes.engine.history import ABSENT, Columns, History, Segment, pick
+from betimes.engine.messages import Output
+from betimes.engine.outputs import OutputMaker
+from betimes.engine.runner import DetectorFailed, Made, Runner
+from betimes.engine.snapshots import Snapshot, Snapshotter, same_state
+from betimes.engine.stats import StageCounts
+from betimes.model.event import Event
+
+_SAMPLE = 8
+"""One of so many snapshots is timed: to ask for the time takes as long as a small snapshot."""
+
+
+class Disturbance(msgspec.Struct):
+    """What happened to the past of a key: in which segments, why, and at which arrival."""
+
+    first: int
+    last: int
+    why: str
+    at: int
+    breach: bool
+    """Whether it goes back to before what was certain."""
+
+    def add(self, segment: int, at: int, breach: bool) -> None:
+        """Something else happened to the same key."""
+        self.first = min(self.first, segment)
+        self.last = max(self.last, segment)
+        self.at = max(self.at, at)
+        self.breach = self.breach or breach
+
+
+class Replay(msgspec.Struct):
+    """What going back led to: outputs before and after, and what on-demand retraction paid."""
+
+    old: list[Output] = []
+    new: list[Output] = []
+    handled: int = 0
+    spared: int = 0
+    """Events that did not have to be handled again."""
+    comparing: float = 0.0
+    """Seconds spent to find out."""
+
+
+class Handling:
+    """The detectors of one stage, their history, and the way back."""
+
+    def __init__(
+        self,
+        node: Node,
+        outputs: OutputMaker,
+        counts: StageCounts,
+        *,
+        checkpoints: CheckpointModel,
+        skip_errors: bool,
+        time: Callable[[], float],
+    ) -> None:
+        self.history = History()
+        self.costs = Costs()
+        self._outputs = outputs
+        self._counts = counts
+        self._checkpoints = checkpoints
+        self._skip_errors = skip_errors
+        self._time = time
+        self._is_batch = node.maker.kind == "batch"
+        self._snapshotter = Snapshotter(node.maker, node.name)
+        self._runner = Runner(node)
+        self._detectors: dict[Any, Any] = {}
+        self._methods: dict[Any, Any] = {}
+
+    def snapshots(self) -> dict[Any, Snapshot]:
+        """The state of every key, as it is now."""
+        return {key: self._snapshotter.take(detector) for key, detector in self._detectors.items()}
+
+    def resume(self, snapshots: dict[Any, Snapshot]) -> None:
+        """Go on from states that were kept."""
+        for key, snapshot in snapshots.items():
+            self._install(key, self._snapshotter.restore(snapshot))
+
+    # Forward
+
+    def append(
+        self, columns: Columns, start: int, certain: int, *, early: bool
+    ) -> Iterator[list[Output]]:
+        """Handle the events from `start` on, which follow all others; yield what is made.
+
+        The first `certain` events can only be disturbed by one that breaks the slack. `early` tells
+        that events may have been released before others that stand in front of them.
+        """
+        segments = self.history.segments
+        while start < len(columns):
+            speculative = start >= certain
+            length = self._checkpoints.length(self.costs, speculative=speculative)
+            room = length - segments[-1].size if segments else 0
+            if room <= 0:
+                segments.append(Segment(columns.place(start)))
+                room = length
+            end = min(start + room, len(columns) if speculative else certain)
+            yield from self._handle(columns.part(start, end), segments[-1], early=early)
+            start = end
+
+    def _handle(self, columns: Columns, segment: Segment, *, early: bool) -> Iterator[list[Output]]:
+        """Handle events as part of the last segment."""
+        known = len(segment.undo)
+        began = self._time()
+        made, columns = self._run_forward(segment, columns)
+        if not len(columns):
+            return
+        self.costs.note_run(self._time() - began, len(columns), len(segment.undo) - known)
+        segment.extend(columns)
+        self.history.last = columns.place(len(columns) - 1)
+        self._counts.handled += len(columns)
+        made_at = _made_at(columns) if made and early else columns.at.__getitem__
+        make = self._outputs.make
+        for number, events in _by_number(made):
+            key = columns.key(number)
+            place, cause, at = columns.place(number), columns.events[number], made_at(number)
+            mine = [make(event, n, place, cause, at, key) for n, event in enumerate(events)]
+            segment.outputs.setdefault(key, []).extend(mine)
+            yield mine
+
+    def _run_forward(self, segment: Segment, columns: Columns) -> tuple[list[Made], Columns]:
+        """Hand events to their detectors; if errors are skipped, without those that fail."""
+        if not self._skip_errors:
+            return self._run(segment, columns), columns
+        while len(columns):
+            before = self.snapshots()
+            try:
+                return self._run(segment, columns), columns
+            except DetectorFailed as failure:
+                self._counts.errors += 1
+                columns = columns.pick([i for i in range(len(columns)) if i != failure.number])
+                for key in [key for key in self._detectors if key not in before]:
+                    self._remove(key)
+                    segment.undo.pop(key, None)
+                self.resume(before)
+        return [], columns
+
+    def _run(self, segment: Segment, columns: Columns) -> list[Made]:
+        keys, events = columns.keys, columns.events
+        touch = partial(self._touch, segment)
+        if keys is None:
+            return self._runner.run(touch(None), events)
+        if not self._is_batch:
+            # Methods of the keys that the segment has touched: one look-up an event.
+            methods = {key: self._methods[key] for key in segment.undo}
+            return self._runner.run_keyed(methods, touch, events, keys)
+        rows: dict[Any, list[int]] = {}
+        for row, key in enumerate(keys):
+            rows.setdefault(key, []).append(row)
+        made = [
+            (mine[number], event)
+            for key, mine in rows.items()
+            for number, event in self._runner.run(touch(key), pick(events, mine))
+        ]
+        return sorted(made, key=lambda pair: pair[0])
+
+    def _touch(self, segment: Segment, key: Any) -> Any:
+        """Save the state of a key before the segment changes it first; return its method."""
+        if key in segment.undo:
+            return self._methods[key]
+        detector = self._detectors.get(key)
+        if detector is None:
+            segment.undo[key] = ABSENT
+            self._install(key, self._snapshotter.make())
+        elif self._snapshotter.stateless:
+            segment.undo[key] = None
+        elif self._counts.snapshots % _SAMPLE:
+            segment.undo[key] = self._snapshotter.take(detector)
+            self._counts.snapshots += 1
+        else:
+            began = self._time()
+            segment.undo[key] = self._snapshotter.take(detector)
+            self.costs.note_snapshot(self._time() - began)
+            self._counts.snapshots += 1
+        return self._methods[key]
+
+    def _install(self, key: Any, detector: Any) -> None:
+        self._detectors[key] = detector
+        self._methods[key] = self._runner.method(detector)
+
+    def _remove(self, key: Any) -> None:
+        self._detectors.pop(key, None)
+        self._methods.pop(key, None)
+
+    # Back
+
+    def replay(self, key: Any, disturbance: Disturbance, *, on_demand: bool) -> Replay:
+        """Handle the events of a key again, from the snapshot before its first disturbance."""
+        replay = Replay()
+        affected = self.history.segments[disturbance.first :]
+        detector = self._restored(key, affected)
+        newest = disturbance.at
+        for index, segment in enumerate(affected, disturbance.first):
+            if not segment.rows(key) or segment.columns is None:
+                segment.undo.pop(key, None)
+                replay.old += segment.outputs.pop(key, ())
+                continue
+            state = ABSENT if detector is None else self._snapshotter.take(detector)
+            if on_demand and index > disturbance.last and key in segment.undo:
+                began = self._time()
+                same = same_state(segment.undo[key], state)
+                replay.comparing += self._time() - began
+                if same:
+                    rest = affected[index - disturbance.first :]
+                    replay.spared = sum(len(other.rows(key)) for other in rest)
+                    break
+            segment.undo[key] = state
+            if detector is None:
+                detector = self._snapshotter.make()
+            detector, newest = self._again(replay, segment, key, detector, newest)
+        else:
+            if detector is None:
+                self._remove(key)
+            else:
+                self._install(key, detector)
+        return replay
+
+    def _restored(self, key: Any, affected: list[Segment]) -> Any:
+        """A detector in the state that the key had before these segments; None if it had none."""
+        for segment in affected:
+            if key in segment.undo:
+                saved = segment.undo[key]
+                return None if saved is ABSENT else self._snapshotter.restore(saved)
+        known = self._detectors.get(key)
+        # A copy: if the replay comes to the same state, the known one stays in place.
+        return known and self._snapshotter.restore(self._snapshotter.take(known))
+
+    def _again(
+        self, replay: Replay, segment: Segment, key: Any, detector: Any, newest: int
+    ) -> tuple[Any, int]:
+        """Handle the events of a key in one segment again; outputs that come again stay."""
+        assert segment.columns is not None
+        before = segment.outputs.pop(key, [])
+        self._outputs.unmake(before)
+        known = {(output.id, output.place): output for output in before}
+        made, detector = self._run_again(segment, key, detector)
+        columns = segment.columns.pick(segment.rows(key))
+        after = []
+        done = 0
+        for number, events in _by_number(made):
+            newest = max(newest, *columns.at[done : number + 1])
+            done = number + 1
+            place, cause = columns.place(number), columns.events[number]
+            for n, event in enumerate(events):
+                output = self._outputs.make(event, n, place, cause, newest, key)
+                after.append(known.get((output.id, output.place), output))
+        if after:
+            segment.outputs[key] = after
+        replay.old += before
+        replay.new += after
+        replay.handled += len(columns)
+        return detector, max([newest, *columns.at[done:]])
+
+    def _run_again(self, segment: Segment, key: Any, detector: Any) -> tuple[list[Made], Any]:
+        """Hand the segment's events of a key to a detector; it may fail and be replaced."""
+        assert segment.columns is not None
+        start = segment.undo[key]
+        while True:
+            rows = segment.rows(key)
+            if not rows:
+                return [], detector
+            try:
+                events = pick(segment.columns.events, rows)
+                return self._runner.run(self._runner.method(detector), events), detector
+            except DetectorFailed as failure:
+                if not self._skip_errors:
+                    raise
+                self._counts.errors += 1
+                segment.remove(key, segment.columns.place(rows[failure.number]))
+                snapshotter = self._snapshotter
+                detector = snapshotter.make() if start is ABSENT else snapshotter.restore(start)
+
+
+def _made_at(columns: Columns) -> Callable[[int], int]:
+    """Tells with which arrival an event, and all before it of its key, had been released."""
+    at, keys = columns.at, columns.keys
+    column = np.array(at)
+    newest = np.maximum.accumulate(column)
+
+    def made_at(number: int) -> int:
+        if newest[number] == at[number]:
+            return at[number]
+        if keys is None:
+            return int(newest[number])
+        later = np.flatnonzero(column[:number] > at[number]).tolist()
+        return max([at[number], *(at[row] for row in later if keys[row] == keys[number])])
+
+    return made_at
+
+
+def _by_number(made: list[Made]) -> Iterator[tuple[int, list[Event]]]:
+    """What was made, by the number of the event that it was made from."""
+    for number, pairs in groupby(made, key=lambda pair: pair[0]):
+        yield number, [event for _, event in pairs]

@@ -1,0 +1,114 @@
+"""Making outputs: an event that a detector made gets its identity, its place and its time.
+
+Identity is content: the same output made again, after a replay or a restart, is the same output.
+Equal outputs are told apart by a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.hierarchy import Node
+from betimes.engine.messages import Output, Place
+from betimes.model.event import Event
+from betimes.ordering import NEVER
+
+Ints = npt.NDArray[np.int64]
+
+_NONE: Ints = np.empty(0, np.int64)
+_ENCODER = msgspec.json.Encoder(enc_hook=repr, order="sorted")
+
+
+def encode(content: object) -> bytes:
+    """Data as bytes that are equal if and only if the data is."""
+    return _ENCODER.encode(content)
+
+
+class Path:
+    """Clock and slack of a stage along the arrivals of a batch."""
+
+    __slots__ = ("_arrivals", "_before", "_clocks", "_slacks")
+
+    def __init__(
+        self,
+        before: tuple[int, int],
+        arrivals: Ints = _NONE,
+        clocks: Ints = _NONE,
+        slacks: Ints = _NONE,
+    ) -> None:
+        self._before = before
+        self._arrivals = arrivals
+        self._clocks = clocks
+        self._slacks = slacks
+
+    def at(self, arrival: int) -> tuple[int, int]:
+        """Clock and slack when an event of this number had arrived."""
+        index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
+        if index < 0:
+            return self._before
+        return int(self._clocks[index]), int(self._slacks[index])
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Clock and slack now."""
+        if not len(self._clocks):
+            return self._before
+        return int(self._clocks[-1]), int(self._slacks[-1])
+
+
+class OutputMaker:
+    """Makes the outputs of one detector."""
+
+    def __init__(self, node: Node, rank: int, group_of: Callable[[Any], Any]) -> None:
+        self.path = Path((NEVER, 0))
+        self.copies: dict[str, set[int]] = {}
+        self._name = node.name
+        self._is_batch = node.maker.kind == "batch"
+        self._rank = rank
+        self._group_of = group_of
+
+    def make(
+        self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
+    ) -> Output:
+        """The n-th event made from a cause, when the event of number `at` had arrived."""
+        content = encode((self._name, key, event.type, event.ts, event.payload))
+        base = blake2b(content, digest_size=12).hexdigest()
+        copies = self.copies.setdefault(base, set())
+        copy = 0
+        while copy in copies:
+            copy += 1
+        copies.add(copy)
+        clock, slack = self.path.at(at)
+        if clock == NEVER:
+            clock = cause[0]
+        tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
+        return Output(
+            id=f"{base}-{copy}" if copy else base,
+            event=event,
+            place=(event.ts, self._rank, tie),
+            cause=cause,
+            cause_event=cause_event,
+            at=at,
+            detected_at=clock,
+            slack=slack,
+            head_start=max(0, cause[0] + slack - clock),
+            group=self._group_of(key),
+            base=base,
+            copy=copy,
+        )
+
+    def unmake(self, outputs: Iterable[Output]) -> None:
+        """Free the numbers of outputs that will be made again, or not."""
+        for output in outputs:
+            self.copies[output.base].discard(output.copy)
+
+    def forget(self, outputs: Iterable[Output]) -> None:
+        """Outputs that nobody can ask for any more."""
+        for output in outputs:
+            self.copies.pop(output.base, None)
