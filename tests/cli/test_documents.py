@@ -1,7 +1,8 @@
-"""What README.md shows is what the program prints, and the examples run."""
+"""What the documents show is what the program prints, and the examples run."""
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -36,6 +37,12 @@ def test_transcripts_are_what_the_program_prints(command: str, output: str) -> N
     assert result.exit_code == 0, result.stderr
     printed = [line.rstrip() for line in result.stdout.splitlines()]
     assert "\n".join(printed).strip("\n") == output
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_snippets_do_what_they_show(document: Path) -> None:
+    failed, _ = doctest.testfile(str(document), module_relative=False, encoding="utf-8")
+    assert failed == 0
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -160,7 +160,6 @@ def test_skipping_in_a_batch_skips_only_the_culprit() -> None:
     assert (sum(result.values()), errors) == (9, 1)
 
 
-@pytest.mark.xfail(reason="a replay with errors='skip' needs the detector to have a __dict__")
 def test_skipping_in_a_replay_works_for_detectors_with_slots() -> None:
     stream = [tick(ts) for ts in (1, 5, 9, 3, 20)]
     result, errors = skipping(FailsAtThreeWithSlots, stream, 1, attenuation=0.0)

@@ -7,7 +7,7 @@ there it is lowered in small steps.
 
 Beyond the paper, the stages of an engine share one machine: each span, only those stages take a
 step for which it fits into the free budget, first the ones whose step wins most latency for the
-events that pass through them.
+events that pass through them; the first of them always does.
 """
 
 from __future__ import annotations
@@ -96,10 +96,12 @@ class AttenuationControl:
                 stage.back_off()
         elif self.busy_factor < self.zone.low:
             budget = (self.zone.high - self.busy_factor) * span
-            for name in sorted(loads, key=lambda n: self._win(n, loads[n]), reverse=True):
+            waiting = [name for name in loads if self._stages[name].value > 0.0]
+            waiting.sort(key=lambda name: self._win(name, loads[name]), reverse=True)
+            for number, name in enumerate(waiting):
                 # Halving the wait at most doubles what is handled again.
                 cost = max(loads[name].replaying, 0.05 * loads[name].busy)
-                if cost <= budget and self._stages[name].value > 0.0:
+                if number == 0 or cost <= budget:
                     self._stages[name].advance()
                     budget -= cost
 

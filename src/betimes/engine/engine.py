@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time as wall
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +27,7 @@ from betimes.engine.hierarchy import Hierarchy, Node
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.split import Split
-from betimes.engine.stage import Stage
+from betimes.engine.stage import Stage, keys_of
 from betimes.engine.stats import DetectorStats
 from betimes.model import (
     PSEUDO,
@@ -38,7 +39,7 @@ from betimes.model import (
     StreamEndedError,
     microseconds,
 )
-from betimes.model.change import LATE, Change, ChangeBatch
+from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 
@@ -122,11 +123,17 @@ class Engine:
                 retention=microseconds(retention, "retention"), late=late, errors=errors,
                 grouped=by is not None, time=time,
             )  # fmt: skip
+        self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
         self._control = AttenuationControl(list(self._stages), attenuation, zone or Zone())
-        self._span_began = time()
+        self._span_began, self._span = time(), 0.0
         self._loads: dict[str, Load] = {}
         self._arrived = 0
         self._seq = 0
+        self.rejected = 0
+        """Clock events that were too far ahead and taken out of the stream."""
+        self.ignored: Counter[str] = Counter()
+        """Events that no detector subscribes to, by type."""
+        self._broken: BaseException | None = None
         self._ended = False
         for name, stage in self._stages.items():
             stage.unit.attenuation = self._control.value(name)
@@ -161,6 +168,34 @@ class Engine:
         groups = self._groups(rows)
         if self._split is not None and groups is not None:
             return self._split.feed(batch, rows, groups)
+        if self._broken is not None:
+            raise StreamEndedError(
+                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
+                "before it into a new engine, or set errors='skip'"
+            )
+        self._check_input(batch, rows)
+        try:
+            return self._feed(batch, rows, groups)
+        except BaseException as error:
+            self._broken = error
+            raise
+
+    def _check_input(self, batch: EventBatch, rows: list[Event]) -> None:
+        """Refuse a batch before anything of it is taken in."""
+        counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
+        inputs = self.hierarchy.inputs
+        for name, count in zip(batch.types, counts, strict=True):
+            if count and inputs is not None and name not in inputs:
+                raise EventError(
+                    f"expected events of the types {list(inputs)} (inputs=), got {name!r}; declare "
+                    "it there, or filter such events out"
+                )
+            if count and name not in self._used:
+                self.ignored[name] += count
+        for stage in self._stages.values():
+            stage.check_keys(rows)
+
+    def _feed(self, batch: EventBatch, rows: list[Event], groups: list[Any] | None) -> ChangeBatch:
         first = self._arrived
         self._arrived += len(batch)
         told: dict[str, News] = {}
@@ -175,6 +210,8 @@ class Engine:
 
     def finish(self) -> ChangeBatch:
         """End of the stream: everything settles, everything that stands becomes final."""
+        if self._ended:
+            raise StreamEndedError("expected finish() once, but it was called again")
         self._ended = True
         if self._split is not None:
             return self._split.finish()
@@ -280,7 +317,7 @@ class Engine:
             latency_provisional=counts.first_latency / counts.made if counts.made else None,
             latency_final=counts.final_latency / counts.finals if counts.finals else None,
             busy=counts.busy,
-            busy_factor=0.0 if load is None else load.busy / self._control.zone.span,
+            busy_factor=0.0 if load is None else load.busy / self._span,
         )
 
     # Arrivals
@@ -288,11 +325,7 @@ class Engine:
     def _groups(self, rows: list[Event]) -> list[Any] | None:
         if self._by is None:
             return None
-        try:
-            return [event.payload[self._by] for event in rows]
-        except KeyError:
-            culprit = next(event for event in rows if self._by not in event.payload)
-            raise EventError(f"the engine has by={self._by!r}, but {culprit!r} has none") from None
+        return keys_of(rows, self._by, "the engine")
 
     def _below(self, node: Node, told: dict[str, News]) -> list[News]:
         """The news of the detectors that publish what this one subscribes to."""
@@ -350,8 +383,16 @@ class Engine:
                 if not output.told_final:
                     cause = f"{output.cause_event.type} at {output.cause_event.ts}"
                     changes.append(self._change("confirm", name, output, cause))
-            for event, late_by, at in news.late:
-                changes.append(self._late_change(name, event, late_by, at))
+            for event, late_by, which in news.late:
+                payload = {**event.payload, "event": event.type, "late_by": late_by}
+                cause = f"{event.type} came too late"
+                changes.append(self._side_change(LATE, name, event, which, payload, cause))
+        rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
+        for at, (name, event) in rejected.items():
+            payload = {**event.payload, "event": event.type}
+            cause = f"{event.type} is too far ahead of the clock (max_skew)"
+            changes.append(self._side_change(REJECTED, name, event, str(at), payload, cause))
+        self.rejected += len(rejected)
         return ChangeBatch(changes)
 
     def _change(self, kind: Any, name: str, output: Output, cause: str) -> Change:
@@ -364,14 +405,16 @@ class Engine:
             output.event.payload, name, cause,
         )  # fmt: skip
 
-    def _late_change(self, name: str, event: Event, late_by: int, at: int) -> Change:
+    def _side_change(
+        self, kind: str, name: str, event: Event, which: str, payload: dict[str, Any], cause: str
+    ) -> Change:
+        """A row about an event that no detector will see."""
         self._seq += 1
         stage = self._stages[name]
-        digest = blake2b(f"{name} {at} {event.ts} {event.type}".encode(), digest_size=12)
-        payload = {"event": event.type, "late_by": late_by, **event.payload}
+        content = f"{kind} {name} {event.type} {event.ts} {which}".encode()
         return Change(
-            "insert", "final", digest.hexdigest(), self._seq, LATE, event.ts,
-            stage.final_to, stage.unit.stats.slack, payload, name, f"{event.type} came too late",
+            "insert", "final", blake2b(content, digest_size=12).hexdigest(), self._seq, kind,
+            event.ts, max(stage.final_to, 0), stage.unit.stats.slack, payload, name, cause,
         )  # fmt: skip
 
     # Speculation
@@ -382,7 +425,7 @@ class Engine:
         span = now - self._span_began
         if span < self._control.zone.span:
             return
-        self._span_began = now
+        self._span_began, self._span = now, span
         self._loads = {name: stage.load() for name, stage in self._stages.items()}
         self._control.update(self._loads, span)
         if self._control.adaptive:

@@ -20,7 +20,7 @@ import numpy as np
 from betimes.engine.checkpoints import CheckpointModel, Costs
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import ABSENT, Columns, History, Segment, pick
-from betimes.engine.messages import Output
+from betimes.engine.messages import Output, Place
 from betimes.engine.outputs import OutputMaker
 from betimes.engine.runner import DetectorFailed, Made, Runner
 from betimes.engine.snapshots import Snapshot, Snapshotter, same_state
@@ -71,7 +71,6 @@ class Handling:
         counts: StageCounts,
         *,
         checkpoints: CheckpointModel,
-        skip_errors: bool,
         time: Callable[[], float],
     ) -> None:
         self.history = History()
@@ -79,11 +78,13 @@ class Handling:
         self._outputs = outputs
         self._counts = counts
         self._checkpoints = checkpoints
-        self._skip_errors = skip_errors
         self._time = time
         self._is_batch = node.maker.kind == "batch"
         self._snapshotter = Snapshotter(node.maker, node.name)
         self._runner = Runner(node)
+        self._tried = self._snapshotter.stateless
+        self.failures: dict[tuple[Any, Place], DetectorFailed] = {}
+        """Where detectors fail as things stand."""
         self._detectors: dict[Any, Any] = {}
         self._methods: dict[Any, Any] = {}
 
@@ -122,9 +123,7 @@ class Handling:
         """Handle events as part of the last segment."""
         known = len(segment.undo)
         began = self._time()
-        made, columns = self._run_forward(segment, columns)
-        if not len(columns):
-            return
+        made = self._run_forward(segment, columns)
         self.costs.note_run(self._time() - began, len(columns), len(segment.undo) - known)
         segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
@@ -138,22 +137,56 @@ class Handling:
             segment.outputs.setdefault(key, []).extend(mine)
             yield mine
 
-    def _run_forward(self, segment: Segment, columns: Columns) -> tuple[list[Made], Columns]:
-        """Hand events to their detectors; if errors are skipped, without those that fail."""
-        if not self._skip_errors:
-            return self._run(segment, columns), columns
-        while len(columns):
-            before = self.snapshots()
+    def _run_forward(self, segment: Segment, columns: Columns) -> list[Made]:
+        """Hand events to their detectors; if one fails, do it again with care."""
+        try:
+            made = self._run(segment, columns)
+            if not self._tried:
+                # A state that cannot be saved is better known now than when it must be.
+                self._snapshotter.take(next(iter(self._detectors.values())))
+                self._tried = True
+            return made
+        except DetectorFailed:
+            rows: dict[Any, list[int]] = {}
+            for row in range(len(columns)):
+                rows.setdefault(columns.key(row), []).append(row)
+            carefully: list[Made] = []
+            for key, mine in rows.items():
+                saved = segment.undo.get(key, ABSENT)
+                segment.undo[key] = saved
+                detector = self._from(saved)
+                if segment.columns is not None:
+                    _, detector = self._with_care(key, segment.columns, segment.rows(key), detector)
+                made, detector = self._with_care(key, columns, mine, detector)
+                carefully += made
+                self._install(key, detector)
+            return sorted(carefully, key=lambda pair: pair[0])
+
+    def _from(self, saved: Snapshot) -> Any:
+        return self._snapshotter.make() if saved is ABSENT else self._snapshotter.restore(saved)
+
+    def _with_care(
+        self, key: Any, columns: Columns, rows: list[int], detector: Any
+    ) -> tuple[list[Made], Any]:
+        """Hand events over one by one; where the detector fails, it goes on as if not asked.
+
+        The failure is noted: it may be the fault of an event that has not arrived yet, and only
+        counts if it still stands when the place is final.
+        """
+        made: list[Made] = []
+        for row in rows:
+            saved = self._snapshotter.take(detector)
+            place = (key, columns.place(row))
+            self.failures.pop(place, None)
             try:
-                return self._run(segment, columns), columns
+                method = self._runner.method(detector)
+                made += [
+                    (row, event) for _, event in self._runner.run(method, [columns.events[row]])
+                ]
             except DetectorFailed as failure:
-                self._counts.errors += 1
-                columns = columns.pick([i for i in range(len(columns)) if i != failure.number])
-                for key in [key for key in self._detectors if key not in before]:
-                    self._remove(key)
-                    segment.undo.pop(key, None)
-                self.resume(before)
-        return [], columns
+                self.failures[place] = failure
+                detector = self._snapshotter.restore(saved)
+        return made, detector
 
     def _run(self, segment: Segment, columns: Columns) -> list[Made]:
         keys, events = columns.keys, columns.events
@@ -210,6 +243,8 @@ class Handling:
         affected = self.history.segments[disturbance.first :]
         detector = self._restored(key, affected)
         newest = disturbance.at
+        for segment in affected:
+            self._outputs.unmake(segment.outputs.get(key, ()))
         for index, segment in enumerate(affected, disturbance.first):
             if not segment.rows(key) or segment.columns is None:
                 segment.undo.pop(key, None)
@@ -223,6 +258,8 @@ class Handling:
                 if same:
                     rest = affected[index - disturbance.first :]
                     replay.spared = sum(len(other.rows(key)) for other in rest)
+                    for other in rest:
+                        self._outputs.keep(other.outputs.get(key, ()), replay.new)
                     break
             segment.undo[key] = state
             if detector is None:
@@ -251,7 +288,6 @@ class Handling:
         """Handle the events of a key in one segment again; outputs that come again stay."""
         assert segment.columns is not None
         before = segment.outputs.pop(key, [])
-        self._outputs.unmake(before)
         known = {(output.id, output.place): output for output in before}
         made, detector = self._run_again(segment, key, detector)
         columns = segment.columns.pick(segment.rows(key))
@@ -274,21 +310,17 @@ class Handling:
     def _run_again(self, segment: Segment, key: Any, detector: Any) -> tuple[list[Made], Any]:
         """Hand the segment's events of a key to a detector; it may fail and be replaced."""
         assert segment.columns is not None
-        start = segment.undo[key]
-        while True:
-            rows = segment.rows(key)
-            if not rows:
-                return [], detector
+        rows = segment.rows(key)
+        if not self.failures:
             try:
                 events = pick(segment.columns.events, rows)
                 return self._runner.run(self._runner.method(detector), events), detector
-            except DetectorFailed as failure:
-                if not self._skip_errors:
-                    raise
-                self._counts.errors += 1
-                segment.remove(key, segment.columns.place(rows[failure.number]))
-                snapshotter = self._snapshotter
-                detector = snapshotter.make() if start is ABSENT else snapshotter.restore(start)
+            except DetectorFailed:
+                pass
+        detector = self._from(segment.undo[key])
+        made, detector = self._with_care(key, segment.columns, rows, detector)
+        number = {row: n for n, row in enumerate(rows)}
+        return [(number[row], event) for row, event in made], detector
 
 
 def _made_at(columns: Columns) -> Callable[[int], int]:

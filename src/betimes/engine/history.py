@@ -103,10 +103,10 @@ class Columns:
 class Segment:
     """Events between two snapshots."""
 
-    __slots__ = ("_index", "columns", "outputs", "size", "start", "undo")
+    __slots__ = ("_index", "columns", "last", "outputs", "size", "start", "undo")
 
     def __init__(self, start: Place) -> None:
-        self.start = start
+        self.start = self.last = start
         self.size = 0
         self.columns: Columns | None = None
         self.undo: dict[Any, Snapshot] = {}
@@ -124,6 +124,7 @@ class Segment:
         if self._index is not None:
             self._add(range(first, first + len(columns)), columns.keys)
         self.size += len(columns)
+        self.last = max(self.last, columns.place(len(columns) - 1))
 
     def rows(self, key: Any) -> list[int]:
         """The rows of a key's events, in order."""
@@ -164,8 +165,10 @@ class Segment:
         if not rows:
             assert self._index is not None
             self._index[key] = rows
-        rows.insert(bisect_left(rows, columns.place(0), key=self.columns.place), row)
+        place = columns.place(0)
+        rows.insert(bisect_left(rows, place, key=self.columns.place), row)
         self.size += 1
+        self.last = max(self.last, place)
 
     def remove(self, key: Any, place: Place) -> None:
         """Take an event out."""
@@ -196,6 +199,20 @@ class History:
         """The segment to which a place belongs; 0 also for places before the first."""
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return max(at, 0)
+
+    def insert(self, key: Any, columns: Columns) -> int:
+        """Add an event that lands among those that were handled; return its segment.
+
+        If it stands behind all events of its segment, it becomes the first of the next one, so that
+        the nearest snapshot is gone back to.
+        """
+        place = columns.place(0)
+        at = self.find(place)
+        if at + 1 < len(self.segments) and self.segments[at].last < place:
+            at += 1
+            self.segments[at].start = place
+        self.segments[at].insert(key, columns)
+        return at
 
     def forget(self, before: int) -> list[Segment]:
         """Drop the segments whose events are all older than `before`, but never the last."""

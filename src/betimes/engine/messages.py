@@ -60,8 +60,10 @@ class News(msgspec.Struct):
     inserted: list[Output] = []
     deleted: list[Output] = []
     confirmed: list[Output] = []
-    late: list[tuple[Event, int, int]] = []
-    """Events that came too late to be handled: itself, by how much, arrival."""
+    late: list[tuple[Event, int, str]] = []
+    """Events that came too late to be handled: itself, by how much, which of its equals."""
+    rejected: list[tuple[Event, int]] = []
+    """Clock events too far ahead, taken out of the stream: itself, its arrival."""
     notices: list[tuple[int, int]] = []
     """(arrival, ts): the slack has grown; what comes from here may be as late as ts says."""
 
@@ -74,5 +76,6 @@ class News(msgspec.Struct):
             self.deleted + [o for o in later.deleted if id(o) not in brief],
             [o for o in self.confirmed if id(o) not in gone] + later.confirmed,
             self.late + later.late,
+            self.rejected + later.rejected,
             self.notices + later.notices,
         )

@@ -65,20 +65,26 @@ class Path:
 class OutputMaker:
     """Makes the outputs of one detector."""
 
-    def __init__(self, node: Node, rank: int, group_of: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, node: Node, rank: int, group_of: Callable[[Any], Any], retention: int
+    ) -> None:
         self.path = Path((NEVER, 0))
         self.copies: dict[str, set[int]] = {}
         self._name = node.name
         self._is_batch = node.maker.kind == "batch"
         self._rank = rank
+        self._retention = retention
         self._group_of = group_of
 
     def make(
         self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
     ) -> Output:
         """The n-th event made from a cause, when the event of number `at` had arrived."""
-        content = encode((self._name, key, event.type, event.ts, event.payload))
-        base = blake2b(content, digest_size=12).hexdigest()
+        content: tuple[Any, ...] = (self._name, key, event.type, event.ts, event.payload)
+        if event.ts < cause[0] - self._retention:
+            # Equal ones may be forgotten already: told apart by what they were made from.
+            content = (*content, cause, n)
+        base = blake2b(encode(content), digest_size=12).hexdigest()
         copies = self.copies.setdefault(base, set())
         copy = 0
         while copy in copies:
@@ -104,11 +110,21 @@ class OutputMaker:
         )
 
     def unmake(self, outputs: Iterable[Output]) -> None:
-        """Free the numbers of outputs that will be made again, or not."""
+        """Free the numbers of outputs that will be made again, or not, or are forgotten."""
         for output in outputs:
-            self.copies[output.base].discard(output.copy)
+            copies = self.copies.get(output.base)
+            if copies is not None:
+                copies.discard(output.copy)
+                if not copies:
+                    del self.copies[output.base]
 
-    def forget(self, outputs: Iterable[Output]) -> None:
-        """Outputs that nobody can ask for any more."""
+    def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
+        """Outputs that were unmade stay after all; new ones that took their number get another."""
         for output in outputs:
-            self.copies.pop(output.base, None)
+            copies = self.copies.setdefault(output.base, set())
+            if output.copy in copies:
+                thief = next(o for o in new if o.id == output.id and o is not output)
+                thief.copy = max(copies) + 1
+                thief.id = f"{thief.base}-{thief.copy}"
+                copies.add(thief.copy)
+            copies.add(output.copy)

@@ -15,11 +15,7 @@ Made = tuple[int, Event]
 
 
 class DetectorFailed(DetectorError):
-    """A detector raised; `number` tells at which of the events it was handed."""
-
-    def __init__(self, message: str, number: int) -> None:
-        super().__init__(message)
-        self.number = number
+    """A detector raised, or made what it must not."""
 
 
 class Runner:
@@ -41,7 +37,7 @@ class Runner:
         if self._batch:
             return self._run_batch(method, events)
         made: list[Made] = []
-        number = 0
+        event = None
         try:
             for number, event in enumerate(events):
                 result = method(event)
@@ -51,8 +47,8 @@ class Runner:
                     else:
                         made.extend((number, item) for item in result)
         except Exception as error:
-            raise self.failure(error, number, events[number], method) from error
-        self.check(made)
+            raise self._failure(error, event, method) from error
+        self._check(made)
         return made
 
     def run_keyed(
@@ -64,7 +60,7 @@ class Runner:
     ) -> list[Made]:
         """Hand events to the detectors of their keys; `touch` gives the method of a new key."""
         made: list[Made] = []
-        number = 0
+        event, method = None, None
         try:
             for number, event, key in zip(range(len(events)), events, keys, strict=True):
                 method = methods.get(key)
@@ -76,9 +72,11 @@ class Runner:
                         made.append((number, result))
                     else:
                         made.extend((number, item) for item in result)
+        except DetectorError:
+            raise
         except Exception as error:
-            raise self.failure(error, number, events[number], methods.get(keys[number])) from error
-        self.check(made)
+            raise self._failure(error, event, method) from error
+        self._check(made)
         return made
 
     def _run_batch(self, method: Any, events: Sequence[Event]) -> list[Made]:
@@ -89,34 +87,33 @@ class Runner:
                 return []
             made = [(last, e) for e in ([result] if isinstance(result, Event) else result)]
         except Exception as error:
-            raise self.failure(error, last, events[last], method) from error
-        self.check(made)
+            raise self._failure(error, events[last], method) from error
+        self._check(made)
         return made
 
-    def check(self, made: Iterable[Made]) -> None:
+    def _check(self, made: Iterable[Made]) -> None:
         """Refuse what is no event, or of a type that was not declared."""
         for _, event in made:
             if type(event) is not Event:
-                raise DetectorError(
+                raise DetectorFailed(
                     f"expected detector {self.node.name!r} to make Event objects, got {event!r}; "
                     "yield bt.Event(type, ts, payload)"
                 )
             if event.type not in self._emits:
-                raise DetectorError(
+                raise DetectorFailed(
                     f"detector {self.node.name!r} made a {event.type!r} event at {event.ts}, but "
                     f"declares emits={list(self.node.emits)}; add the type there"
                 )
             if type(event.ts) is not int or event.ts < 0:
-                raise DetectorError(
+                raise DetectorFailed(
                     f"detector {self.node.name!r} made a {event.type!r} event with the time "
                     f"{event.ts!r}; expected whole microseconds, 0 or more"
                 )
 
-    def failure(self, error: Exception, number: int, event: Event, method: Any) -> DetectorFailed:
+    def _failure(self, error: Exception, event: Event | None, method: Any) -> DetectorFailed:
         detector = getattr(method, "__self__", None)
         state = getattr(detector, "__dict__", detector)
         return DetectorFailed(
             f"detector {self.node.name!r} failed at {event!r}: {type(error).__name__}: {error}; "
-            f"its state then: {state!r}",
-            number,
+            f"its state then: {state!r}"
         )

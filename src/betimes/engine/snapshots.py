@@ -51,7 +51,8 @@ def copy_state(state: dict[str, Any]) -> dict[str, Any]:
     """
     if _ATOMS.issuperset(map(type, state.values())):
         return state.copy()
-    if all(map(_is_flat, state.values())):
+    containers = [id(value) for value in state.values() if type(value) in _FLAT]
+    if len(containers) == len(set(containers)) and all(map(_is_flat, state.values())):
         return {
             name: value if (copier := _FLAT.get(type(value))) is None else copier(value)
             for name, value in state.items()
@@ -64,9 +65,11 @@ def same_state(one: Snapshot, other: Snapshot) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
-        return one.shape == other.shape and bool(np.array_equal(one, other))
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return alike and bool(np.array_equal(one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same_state(one[k], other[k]) for k in one)
+        # In the same order: a detector can see it.
+        return list(one) == list(other) and all(same_state(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple | deque):
         return len(one) == len(other) and all(map(same_state, one, other))
     return bool(one == other)
@@ -79,13 +82,21 @@ class Snapshotter:
         self._maker = maker
         self._name = name
         self.stateless = maker.kind == "function"
-        sample = None if self.stateless else maker.make()
+        sample = None if self.stateless else self.make()
         self._own = hasattr(sample, "snapshot") and hasattr(sample, "restore")
-        self._slots = None if self._own or hasattr(sample, "__dict__") else _slots(sample)
+        self._slots = () if self._own or self.stateless else _slots(sample)
+        self._has_dict = hasattr(sample, "__dict__")
+        self.take(sample)
 
     def make(self) -> Any:
         """A detector in its first state."""
-        return self._maker.make()
+        try:
+            return self._maker.make()
+        except Exception as error:
+            raise DetectorError(
+                f"detector {self._name!r} cannot be made: {type(error).__name__}: {error}; give the "
+                "hierarchy a class that needs no arguments, a factory, or an object to copy"
+            ) from error
 
     def take(self, detector: Any) -> Snapshot:
         """The detector's state, safe from what the detector does next."""
@@ -104,25 +115,35 @@ class Snapshotter:
 
     def restore(self, snapshot: Snapshot) -> Any:
         """A detector in the state of the snapshot; the snapshot can be used again."""
-        detector = self._maker.make()
+        detector = self.make()
         if self.stateless:
             return detector
         if self._own:
             detector.restore(snapshot)
-        elif self._slots is None:
+            return detector
+        state = copy_state(snapshot)
+        for name in self._slots:
+            if name in state:
+                setattr(detector, name, state.pop(name))
+        if self._has_dict:
             detector.__dict__.clear()
-            detector.__dict__.update(copy_state(snapshot))
-        else:
-            for name, value in copy_state(snapshot).items():
-                setattr(detector, name, value)
+            detector.__dict__.update(state)
         return detector
 
     def _attributes(self, detector: Any) -> dict[str, Any]:
-        if self._slots is None:
-            attributes: dict[str, Any] = detector.__dict__
-            return attributes
-        return {name: getattr(detector, name) for name in self._slots if hasattr(detector, name)}
+        attributes: dict[str, Any] = detector.__dict__ if self._has_dict else {}
+        if self._slots:
+            held = {n: getattr(detector, n) for n in self._slots if hasattr(detector, n)}
+            attributes = {**attributes, **held}
+        return attributes
 
 
 def _slots(detector: Any) -> tuple[str, ...]:
-    return tuple(name for kind in type(detector).__mro__ for name in getattr(kind, "__slots__", ()))
+    """The names of all slots, as they are found on the object."""
+    names = []
+    for kind in type(detector).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            names.append(f"_{kind.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

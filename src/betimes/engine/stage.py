@@ -20,7 +20,7 @@ key and in order, the events in the history, starting from the first segment's s
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -68,11 +68,10 @@ class Stage:
         self.unit = unit
         self.retraction = retraction
         self.counts = StageCounts()
-        self._outputs = OutputMaker(node, rank, self._group)
+        self._outputs = OutputMaker(node, rank, self._group, retention)
         self.handling = Handling(
-            node, self._outputs, self.counts,
-            checkpoints=checkpoints, skip_errors=errors == "skip", time=time,
-        )  # fmt: skip
+            node, self._outputs, self.counts, checkpoints=checkpoints, time=time
+        )
         self.history = self.handling.history
         self.final_to = -1
         """Everything up to this time is settled and final."""
@@ -80,12 +79,15 @@ class Stage:
         """Order is certain up to this time, as far as the clock tells."""
         self._retention = retention
         self._late = late
+        self._errors = errors
         self._grouped = grouped
         self._time = time
         self._waiting = Waiting()
         self._open: dict[str, Output] = {}
         self._unsure: dict[str, int] = {}
-        self._too_late: set[int] = set()
+        self._too_late: dict[int, int] = {}
+        self._aside: set[str] = set()
+        """Outputs from below that came too late and were not handled."""
         self._outputs.path = Path((NEVER, unit.stats.slack))
         self._loaded = (0.0, 0.0, 0)
 
@@ -108,6 +110,9 @@ class Stage:
         answer = self.unit.feed(arrivals.batch)
         row = self._waiting.put(arrivals)
         self._follow(arrivals, answer, news, row)
+        for rejected in answer.step.rejected.tolist():
+            events, at, _ = self._waiting.take([rejected])
+            news.rejected.append((events[0], at[0]))
         columns = self._handed(answer, arrivals.at, row, news)
         self._take_in(columns, disturbed, news)
         self._waiting.trim(self.unit.held_rows)
@@ -131,6 +136,9 @@ class Stage:
     def _withdraw(self, output: Output, disturbed: dict[Any, Disturbance], at: int) -> None:
         """An event from below was retracted."""
         self._unsure.pop(output.id, None)
+        if output.id in self._aside:
+            self._aside.discard(output.id)
+            return
         row = self._waiting.rows.pop(output.id, None)
         if row is not None:
             del self._waiting.outputs[row]
@@ -144,6 +152,7 @@ class Stage:
         key = self._key(output.event, output.group)
         segment = self.history.find(output.place)
         self.history.segments[segment].remove(key, output.place)
+        self.handling.failures.pop((key, output.place), None)
         breach = output.place[0] <= self.final_to
         _disturb(disturbed, key, segment, f"retracted {_name(output.event)}", at, breach)
 
@@ -159,8 +168,10 @@ class Stage:
         certain = np.maximum(np.maximum.accumulate(certain), self._settled)
         if self._late != "repair":
             settled = np.concatenate(([self._settled], certain[:-1]))
-            late = np.flatnonzero(arrivals.batch.ts < settled)
-            self._too_late.update((row + late).tolist())
+            wanted = np.array([name in self.node.on for name in arrivals.batch.types])
+            late = arrivals.batch.ts < settled
+            for index in np.flatnonzero(late & wanted[arrivals.batch.codes]).tolist():
+                self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
         self._settled = int(certain[-1])
         for index in np.flatnonzero(np.diff(slack, prepend=before[1]) > 0).tolist():
             ts = max(int(clock[index] - slack[index]), 0)
@@ -186,50 +197,57 @@ class Stage:
         columns.keys = self._keys(events, groups)
         forgotten = self.history.forgotten
         if self._too_late or (forgotten is not None and len(ts) and ts.min() <= forgotten):
-            columns = self._without_late(columns, numbers, news)
+            columns = self._without_late(columns, numbers, derived, news)
         if derived:
             columns = columns.sorted()
         return columns
 
-    def _place_outputs(self, columns: Columns, rows: list[int]) -> bool:
+    def _place_outputs(self, columns: Columns, rows: list[int]) -> dict[int, Output]:
         """Give outputs of other stages their own place."""
         waiting = self._waiting
-        if not waiting.outputs:
-            return False
-        for index, row in enumerate(rows):
-            output = waiting.outputs.pop(row, None)
-            if output is not None:
-                _, columns.rank[index], columns.tie[index] = output.place
-                del waiting.rows[output.id]
-        return True
+        found: dict[int, Output] = {}
+        if waiting.outputs:
+            for index, row in enumerate(rows):
+                output = waiting.outputs.pop(row, None)
+                if output is not None:
+                    _, columns.rank[index], columns.tie[index] = output.place
+                    del waiting.rows[output.id]
+                    found[index] = output
+        return found
 
-    def _without_late(self, columns: Columns, rows: list[int], news: News) -> Columns:
+    def _without_late(
+        self, columns: Columns, rows: list[int], derived: dict[int, Output], news: News
+    ) -> Columns:
         """Leave out what comes too late: by policy, or because the history is gone."""
         forgotten = -1 if self.history.forgotten is None else self.history.forgotten
         wanted = []
         for index, row in enumerate(rows):
             ts = columns.ts[index]
-            if row in self._too_late or ts <= forgotten:
-                self._too_late.discard(row)
-                self.counts.late += 1
-                if self._late != "drop":
-                    news.late.append((columns.events[index], self._settled - ts, columns.at[index]))
-            else:
+            late_by = self._too_late.pop(row, None)
+            if late_by is None and ts > forgotten:
                 wanted.append(index)
+                continue
+            self.counts.late += 1
+            if index in derived:
+                self._aside.add(derived[index].id)
+                self._unsure.pop(derived[index].id, None)
+            if self._late != "drop":
+                late_by = self._settled - ts if late_by is None else late_by
+                news.late.append((columns.events[index], late_by, repr(columns.tie[index])))
         return columns if len(wanted) == len(rows) else columns.pick(wanted)
 
     def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
         by = self.node.by
         if by is None:
             return groups
-        try:
-            keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
-        except KeyError:
-            culprit = next(event for event in events if by not in event.payload)
-            raise EventError(
-                f"detector {self.node.name!r} has by={by!r}, but {culprit!r} has no {by!r}"
-            ) from None
+        keys = keys_of(events, by, f"detector {self.node.name!r}")
         return keys if groups is None else list(zip(groups, keys, strict=True))
+
+    def check_keys(self, events: list[Event]) -> None:
+        """Refuse input events that have no key, before anything is taken in."""
+        if self.node.by is not None:
+            mine = [event for event in events if event.type in self.node.on]
+            keys_of(mine, self.node.by, f"detector {self.node.name!r}")
 
     def _key(self, event: Event, group: Any) -> Any:
         keys = self._keys([event], [group] if self._grouped else None)
@@ -276,6 +294,7 @@ class Stage:
             "unsure": self._unsure,
             "copies": self._outputs.copies,
             "too_late": self._too_late,
+            "aside": self._aside,
             "settled": (self._settled, self.final_to),
             "before": self._outputs.path.end,
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
@@ -303,7 +322,7 @@ class Stage:
         self.history.last, self.history.forgotten = kept["last"], kept["forgotten"]
         self.handling.resume(kept["detectors"])
         self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
-        self._too_late = kept["too_late"]
+        self._too_late, self._aside = kept["too_late"], kept["aside"]
         self._settled, self.final_to = kept["settled"]
         self._outputs.path = Path(kept["before"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
@@ -328,8 +347,7 @@ class Stage:
         behind = columns.count_before(history.last)
         for row in range(behind):
             key = columns.key(row)
-            segment = history.find(columns.place(row))
-            history.segments[segment].insert(key, columns.part(row, row + 1))
+            segment = history.insert(key, columns.part(row, row + 1))
             why = f"late {_name(columns.events[row])}"
             breach = columns.ts[row] <= self.final_to
             _disturb(disturbed, key, segment, why, columns.at[row], breach)
@@ -388,9 +406,19 @@ class Stage:
         news.deleted += gone
         self._publish(come, news)
 
+    def _judge_failures(self) -> None:
+        """A failure whose place is final is the detector's own."""
+        failures = self.handling.failures
+        for place in [place for place in failures if place[1][0] <= self.final_to]:
+            failure = failures.pop(place)
+            if self._errors == "stop":
+                raise failure
+            self.counts.errors += 1
+
     def _settle(self, news: News) -> None:
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
         self.final_to = self._certain()
+        self._judge_failures()
         fresh = {id(o) for o in news.inserted} - {id(o) for o in news.deleted}
         clock, _ = self._outputs.path.end
         for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
@@ -402,7 +430,7 @@ class Stage:
                     news.confirmed.append(output)
         for segment in self.history.forget(self.final_to - self._retention):
             for outputs in segment.outputs.values():
-                self._outputs.forget(outputs)
+                self._outputs.unmake(outputs)
 
 
 def _disturb(
@@ -417,3 +445,22 @@ def _disturb(
 
 def _name(event: Event) -> str:
     return f"{event.type} at {event.ts}"
+
+
+def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
+    """The keys of events; an event without one, or with one that cannot be a key, is named."""
+    try:
+        keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
+        set(keys)
+    except KeyError:
+        culprit = next(event for event in events if by not in event.payload)
+        raise EventError(f"{who} has by={by!r}, but {culprit!r} has no {by!r}") from None
+    except TypeError:
+        for event in events:
+            if not isinstance(event.payload[by], Hashable):
+                raise EventError(
+                    f"{who} has by={by!r}, but {event!r} has something there that cannot be a key; "
+                    "use numbers or text"
+                ) from None
+        raise
+    return keys

@@ -20,6 +20,11 @@ Status = Literal["provisional", "final"]
 
 LATE = "late"
 """Type of the change that reports an event which came after its place had settled."""
+REJECTED = "rejected"
+"""Type of the change that reports a clock event which was absurdly far ahead."""
+
+_ENCODER = msgspec.json.Encoder(enc_hook=lambda v: v.tolist() if hasattr(v, "tolist") else repr(v))
+_SORTED = msgspec.json.Encoder(enc_hook=_ENCODER.enc_hook, order="sorted")
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +76,7 @@ class ChangeBatch(Sequence[Change]):
         columns: dict[str, list[Any]] = {
             name: [getattr(change, name) for change in self._rows] for name in names
         }
-        columns["payload"] = [msgspec.json.encode(p).decode() for p in columns["payload"]]
+        columns["payload"] = [_ENCODER.encode(p).decode() for p in columns["payload"]]
         return pa.table(columns, schema=_SCHEMA)
 
 
@@ -94,11 +99,11 @@ def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
     result: Counter[tuple[str, int, str]] = Counter()
     weight = {"insert": 1, "delete": -1, "confirm": 0}
     for change in changes:
-        if change.type != LATE:
+        if change.type not in (LATE, REJECTED):
             result[content(change.event)] += weight[change.change_type]
     return +result if all(n >= 0 for n in result.values()) else result
 
 
 def content(event: Event) -> tuple[str, int, str]:
     """An event's content in a form that can be compared and hashed."""
-    return event.type, event.ts, msgspec.json.encode(event.payload, order="sorted").decode()
+    return event.type, event.ts, _SORTED.encode(event.payload).decode()

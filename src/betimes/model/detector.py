@@ -13,6 +13,7 @@ takes back.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -36,7 +37,7 @@ class Maker:
             self.kind, self.make = _kind(detector), detector
         elif hasattr(detector, "on_event") or hasattr(detector, "on_batch"):
             self.kind, self.make = _kind(detector), lambda: copy.deepcopy(detector)
-        elif callable(detector) and _parameters(detector) == 1:
+        elif _is_function(detector) and _parameters(detector) == 1:
             self.kind, self.make = "function", lambda: detector
         elif callable(detector) and _parameters(detector) == 0:
             self.kind, self.make = _kind(detector()), detector
@@ -47,6 +48,13 @@ class Maker:
             )
         self.name = getattr(detector, "__name__", None) or type(detector).__name__
         self.source = detector
+
+
+def _is_function(detector: Any) -> bool:
+    """A function has no state to lose; an object with `__call__` may have."""
+    if isinstance(detector, functools.partial):
+        return _is_function(detector.func)
+    return inspect.isroutine(detector)
 
 
 def _kind(detector: Any) -> Kind:
