@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
@@ -16,6 +17,11 @@ from betimes.testing.strategies import disordered
 
 FOREVER = 10**9
 """A retention within which every late event of a small test can be repaired."""
+
+
+def share(part: float) -> settings:
+    """A part of the examples that the profile asks for."""
+    return settings(max_examples=int(part * settings().max_examples))
 
 
 def tick(ts: int, **payload: Any) -> Event:

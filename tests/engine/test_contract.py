@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
@@ -24,15 +24,11 @@ from tests.engine.material import (
     flat,
     hierarchies,
     kinds,
+    share,
     standing,
     streams,
     tick,
 )
-
-
-def share(part: float) -> settings:
-    """A part of the examples that the profile asks for."""
-    return settings(max_examples=int(part * settings().max_examples))
 
 
 @st.composite

@@ -13,7 +13,7 @@ from betimes.model import BetimesError, Event
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut, engine_options
-from tests.engine.material import FOREVER, Count, feed_all, flat, hierarchies, streams, tick
+from tests.engine.material import FOREVER, Count, feed_all, flat, hierarchies, share, streams, tick
 
 
 @given(
@@ -24,6 +24,7 @@ from tests.engine.material import FOREVER, Count, feed_all, flat, hierarchies, s
     st.sampled_from([{"retention": FOREVER}, {"retention": 10}, {"late": "side"}]),
     st.data(),
 )
+@share(0.4)
 def test_a_restart_between_any_two_batches_does_not_show(
     hierarchy: Hierarchy,
     stream: list[Event],

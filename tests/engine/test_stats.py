@@ -16,6 +16,7 @@ from tests.engine.material import (
     flat,
     hierarchies,
     one_by_one,
+    share,
     streams,
     tick,
 )
@@ -49,6 +50,7 @@ def test_in_order_nothing_is_handled_twice() -> None:
 
 
 @given(hierarchies(max_levels=3), streams(), engine_options(), st.data())
+@share(0.4)
 def test_readings_agree_with_what_was_told(
     hierarchy: Hierarchy, stream: list[Event], options: dict[str, object], data: st.DataObject
 ) -> None:

@@ -117,11 +117,9 @@ class Adaptive:
 
     def length(self, costs: Costs, *, speculative: bool) -> int:
         replay = costs.process * (costs.risk if speculative else costs.breach)
-        if replay <= 0.0:
-            return LONGEST
         # So many events of one key; others come between them.
-        events = costs.snapshot / replay * max(costs.keys, 1.0)
-        return max(1, min(LONGEST, math.ceil(events)))
+        saving = costs.snapshot * max(costs.keys, 1.0)
+        return LONGEST if saving >= LONGEST * replay else max(1, math.ceil(saving / replay))
 
 
 def _fade(mean: float, value: float) -> float:

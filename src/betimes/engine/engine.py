@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -40,7 +41,7 @@ from betimes.model import (
     microseconds,
 )
 from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
-from betimes.ordering import OrderingUnit
+from betimes.ordering import OrderingUnit, SlackPolicy
 from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
@@ -113,9 +114,8 @@ class Engine:
         self._stages: dict[str, Stage] = {}
         for number, (name, level) in enumerate(self._levels.items()):
             unit = OrderingUnit(
-                clock=hierarchy.clock, on=nodes[name].on, slack=slack, margin=margin,
-                min_slack=min_slack, max_slack=max_slack, max_late=max_late, decay=decay,
-                max_skew=max_skew,
+                clock=hierarchy.clock, on=nodes[name].on, margin=margin, max_late=max_late,
+                decay=decay, max_skew=max_skew, **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
             self._stages[name] = Stage(
                 nodes[name], level * 1000 + number, unit,
@@ -386,7 +386,8 @@ class Engine:
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
-                changes.append(self._side_change(LATE, name, event, which, payload, cause))
+                change = self._side_change(LATE, name, event, which, payload, cause)
+                changes.append(msgspec.structs.replace(change, detected_at=event.ts + late_by))
         rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
         for at, (name, event) in rejected.items():
             payload = {**event.payload, "event": event.type}
@@ -431,6 +432,23 @@ class Engine:
         if self._control.adaptive:
             for name, stage in self._stages.items():
                 stage.unit.attenuation = self._control.value(name)
+
+
+def _slack_of(
+    level: int, slack: str | Duration, min_slack: Duration, max_slack: Duration | None
+) -> dict[str, Any]:
+    """The slack options of a level: above the first one, events also wait for those below.
+
+    What is made from events that were held back for a fixed time comes at least that late; so above
+    the first level a fixed slack is where learning begins, and a limit counts for each level.
+    """
+    policy = SlackPolicy.parse(slack, min_slack=min_slack, max_slack=max_slack)
+    if level == 1:
+        return {"slack": slack, "min_slack": min_slack, "max_slack": max_slack}
+    if policy.label == "fixed":
+        return {"slack": "largest", "min_slack": policy.min}
+    limit = None if max_slack is None else policy.max * level
+    return {"slack": slack, "min_slack": min_slack, "max_slack": limit}
 
 
 def _other_news(node: Node, below: Sequence[News]) -> tuple[list[Output], list[Output]]:

@@ -88,7 +88,7 @@ class Stage:
         self._too_late: dict[int, int] = {}
         self._aside: set[str] = set()
         """Outputs from below that came too late and were not handled."""
-        self._outputs.path = Path((NEVER, unit.stats.slack))
+        self._outputs.path = Path((NEVER, 0))
         self._loaded = (0.0, 0.0, 0)
 
     # One batch
@@ -173,7 +173,8 @@ class Stage:
             for index in np.flatnonzero(late & wanted[arrivals.batch.codes]).tolist():
                 self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
         self._settled = int(certain[-1])
-        for index in np.flatnonzero(np.diff(slack, prepend=before[1]) > 0).tolist():
+        known = np.where(clock == NEVER, 0, slack)
+        for index in np.flatnonzero(np.diff(known, prepend=before[1]) > 0).tolist():
             ts = max(int(clock[index] - slack[index]), 0)
             news.notices.append((int(arrivals.at[index]), ts))
 
