@@ -124,7 +124,6 @@ class Second:
         return Event("second", 0) if self.n == 2 else None
 
 
-@pytest.mark.xfail(reason="a match that another event completes after a replay gets another number")
 @pytest.mark.parametrize("retraction", ["full", "on-demand"])
 def test_a_match_that_is_found_by_another_event_keeps_its_id(retraction: Technique) -> None:
     hierarchy = Hierarchy(clock="A")
@@ -144,7 +143,6 @@ class Same:
         return Event("same", 0)
 
 
-@pytest.mark.xfail(reason="the numbers of equal matches start again when one of them is forgotten")
 def test_equal_matches_have_ids_of_their_own_also_after_the_retention() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Same, on="A", emits="same")
@@ -152,7 +150,6 @@ def test_equal_matches_have_ids_of_their_own_also_after_the_retention() -> None:
     check_lives(feed_all(engine, [[tick(ts)] for ts in range(40)]), late="never")
 
 
-@pytest.mark.xfail(reason="KeyError: the number of an equal match was forgotten with another")
 def test_equal_matches_can_be_replayed_after_the_retention() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Same, on="A", emits="same")

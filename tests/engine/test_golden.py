@@ -93,7 +93,6 @@ def test_the_detector_handles_in_the_order_of_figure_7() -> None:
     assert stats.replays == 2
 
 
-@pytest.mark.xfail(reason="goes back to the snapshot before the event in front, not to the nearest")
 def test_the_detector_goes_back_to_the_snapshots_of_figure_8() -> None:
     recording = Recording()
     for name, _, _, handed, before in ROWS:

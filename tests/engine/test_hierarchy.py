@@ -105,7 +105,6 @@ def test_what_is_no_detector_is_refused(detector: Any) -> None:
         Hierarchy().add(detector, on="A", emits="made", name="culprit")
 
 
-@pytest.mark.xfail(reason="an object that can be called is taken for a stateless function")
 def test_an_object_that_can_be_called_keeps_its_state_or_is_refused() -> None:
     class Counter:
         n = 0

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.model import Event, OptionError
+from betimes.model import BetimesError, Event, OptionError
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut
 from tests.engine.material import (
     FOREVER,
     Count,
+    Twins,
     feed_all,
     flat,
     hierarchies,
@@ -110,11 +111,25 @@ def test_with_little_retention_nothing_is_silent(
     hierarchy: Hierarchy, stream: list[Event], retention: int, data: st.DataObject
 ) -> None:
     engine = Engine(hierarchy, attenuation=1.0, retention=retention, checkpoints=1)
-    changes = flat(feed_all(engine, data.draw(cut(stream))))
+    try:
+        changes = flat(feed_all(engine, data.draw(cut(stream))))
+    except BetimesError as error:
+        assert "cannot take back" in str(error)  # noqa: PT017
+        reject()  # has its own test below
     count = sum(stats.late for stats in engine.stats.values())
     assert len(late_rows(changes)) == count
     if not count:
         assert fold(changes) == oracle(hierarchy, stream)
+
+
+@pytest.mark.xfail(reason="a level repairs what the level above has forgotten; the engine stops")
+def test_a_repair_goes_only_as_far_back_as_all_levels_can() -> None:
+    hierarchy = Hierarchy(clock="*")
+    hierarchy.add(Twins("twins"), on="A", emits="twins", name="twins")
+    hierarchy.add(Count("counted", every=1), on="twins", emits="counted", name="count")
+    engine = Engine(hierarchy, attenuation=1.0, retention=0, checkpoints=1)
+    changes = one_by_one(engine, [tick(ts, k=0) for ts in (3, 5, 2)])
+    assert late_rows(changes) or fold(changes) == oracle(hierarchy, [tick(2), tick(3), tick(5)])
 
 
 # Side and drop
@@ -170,7 +185,6 @@ def test_drop_gives_what_side_gives_without_the_rows(
     assert drop.stats["count"].late == side.stats["count"].late == len(late_rows(told))
 
 
-@pytest.mark.xfail(reason="late_by of the event's own payload hides that of the engine")
 def test_late_by_is_the_engines_whatever_the_payload_holds() -> None:
     engine = Engine(counting(), attenuation=1.0, late="side")
     late = other(3, k=0, late_by=-1, event="mine")
@@ -179,7 +193,6 @@ def test_late_by_is_the_engines_whatever_the_payload_holds() -> None:
     assert row.payload["event"] == "B"
 
 
-@pytest.mark.xfail(reason="late_by is measured at the end of the batch")
 def test_late_by_does_not_depend_on_the_batches() -> None:
     after = [LATE, tick(60, k=0), tick(1000, k=0)]
     one, another = (Engine(counting(), attenuation=1.0, late="side") for _ in range(2))
@@ -188,7 +201,6 @@ def test_late_by_does_not_depend_on_the_batches() -> None:
     assert single.payload == at_once.payload
 
 
-@pytest.mark.xfail(reason="late events of one type and time share a match_id")
 def test_late_rows_have_ids_of_their_own() -> None:
     engine = Engine(counting(), attenuation=1.0, late="side")
     engine.feed(IN_ORDER)
@@ -254,7 +266,6 @@ def test_an_output_dated_before_the_settled_frontier_is_put_aside(
     )
 
 
-@pytest.mark.xfail(reason="an output that was put aside above is looked for in the history")
 @pytest.mark.parametrize(
     ("late", "retention"), [("side", FOREVER), ("drop", FOREVER), ("repair", 0)]
 )

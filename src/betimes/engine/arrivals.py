@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 class Arrivals:
     """What arrives at a stage, in order: columns for the ordering unit, events for the detector."""
 
-    __slots__ = ("at", "batch", "events", "groups", "outputs")
+    __slots__ = ("at", "batch", "events", "keys", "outputs")
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Arrivals:
         events: list[Event],
         at: Ints,
         outputs: dict[int, Output],
-        groups: list[Any] | None,
+        keys: list[Any] | None,
     ) -> None:
         self.batch = batch
         self.events = events
@@ -34,8 +34,8 @@ class Arrivals:
         """The number of the input event with which each came."""
         self.outputs = outputs
         """Which of them are outputs of other stages, by index."""
-        self.groups = groups
-        """The key of the stream that each belongs to, if the engine splits the stream."""
+        self.keys = keys
+        """The key whose state each concerns; None if there is one state for all."""
 
 
 class Waiting:
@@ -48,7 +48,7 @@ class Waiting:
         """The rows of outputs of other stages, by their identity."""
         self._events: list[Event] = []
         self._at: list[int] = []
-        self._groups: list[Any] = []
+        self._keys: list[Any] = []
         self._old: dict[int, tuple[Event, int, Any]] = {}
 
     def put(self, arrivals: Arrivals) -> int:
@@ -56,29 +56,29 @@ class Waiting:
         first = self.base + len(self._events)
         self._events += arrivals.events
         self._at += arrivals.at.tolist()
-        if arrivals.groups is not None:
-            self._groups += arrivals.groups
+        if arrivals.keys is not None:
+            self._keys += arrivals.keys
         for index, output in arrivals.outputs.items():
             self.outputs[first + index] = output
             self.rows[output.id] = first + index
         return first
 
     def take(self, rows: list[int]) -> tuple[list[Event], list[int], list[Any] | None]:
-        """Events, arrival numbers and groups of these rows."""
+        """Events, arrival numbers and keys of these rows."""
         base = self.base
         if self._old and rows and min(rows) < base:
             every = [self._one(row) for row in rows]
-            groups = [group for *_, group in every] if self._groups else None
-            return [event for event, *_ in every], [at for _, at, _ in every], groups
+            keys = [key for *_, key in every] if self._keys else None
+            return [event for event, *_ in every], [at for _, at, _ in every], keys
         at = rows if base == 0 else [row - base for row in rows]
-        groups = pick(self._groups, at) if self._groups else None
-        return pick(self._events, at), pick(self._at, at), groups
+        keys = pick(self._keys, at) if self._keys else None
+        return pick(self._events, at), pick(self._at, at), keys
 
     def _one(self, row: int) -> tuple[Event, int, Any]:
         if row < self.base:
             return self._old.pop(row)
         at = row - self.base
-        return self._events[at], self._at[at], self._groups[at] if self._groups else None
+        return self._events[at], self._at[at], self._keys[at] if self._keys else None
 
     def state_of(self) -> dict[str, Any]:
         """All that must be kept to go on elsewhere."""
@@ -87,7 +87,7 @@ class Waiting:
             "outputs": {row: output.state_of() for row, output in self.outputs.items()},
             "events": self._events,
             "at": self._at,
-            "groups": self._groups,
+            "keys": self._keys,
             "old": self._old,
         }
 
@@ -96,7 +96,7 @@ class Waiting:
         self.base = kept["base"]
         self.outputs = {row: Output.resumed(o) for row, o in kept["outputs"].items()}
         self.rows = {output.id: row for row, output in self.outputs.items()}
-        self._events, self._at, self._groups = kept["events"], kept["at"], kept["groups"]
+        self._events, self._at, self._keys = kept["events"], kept["at"], kept["keys"]
         self._old = kept["old"]
 
     def trim(self, held: Ints) -> None:
@@ -108,5 +108,5 @@ class Waiting:
         old = held[held < keep].tolist()
         self._old.update((row, self._one(row)) for row in old)
         gone = keep - self.base
-        del self._events[:gone], self._at[:gone], self._groups[:gone]
+        del self._events[:gone], self._at[:gone], self._keys[:gone]
         self.base = keep

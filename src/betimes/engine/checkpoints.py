@@ -65,7 +65,8 @@ class Costs:
         # To touch a key takes more than its snapshot. If that counted as the price of events, it
         # would ask for more snapshots, and so rise further.
         touching = keys if CALM * keys <= events else CALM * keys
-        self._process.note(max(seconds - touching * self.snapshot, 0.0), events)
+        # Never nothing: a rate of 0 would cap all that is noted after it at 0.
+        self._process.note(max(seconds - touching * self.snapshot, seconds / 10), events)
 
     def note_snapshot(self, seconds: float) -> None:
         """A key was saved."""

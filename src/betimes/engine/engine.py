@@ -7,6 +7,7 @@ most one replay a stage and key, however many events were late.
 
 from __future__ import annotations
 
+import operator
 import sys
 import time as wall
 from collections import Counter
@@ -25,6 +26,7 @@ from betimes.engine.attenuation import AttenuationControl, Load, Zone
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
 from betimes.engine.hierarchy import Hierarchy, Node
+from betimes.engine.history import pick
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.split import Split
@@ -173,15 +175,16 @@ class Engine:
                 f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
                 "before it into a new engine, or set errors='skip'"
             )
-        self._check_input(batch, rows)
+        self._check_types(batch)
+        inputs = self._inputs(batch, rows, groups)
         try:
-            return self._feed(batch, rows, groups)
+            return self._feed(inputs, len(batch))
         except BaseException as error:
             self._broken = error
             raise
 
-    def _check_input(self, batch: EventBatch, rows: list[Event]) -> None:
-        """Refuse a batch before anything of it is taken in."""
+    def _check_types(self, batch: EventBatch) -> None:
+        """Refuse events of types that are no input; count those that nobody subscribes to."""
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         inputs = self.hierarchy.inputs
         for name, count in zip(batch.types, counts, strict=True):
@@ -192,16 +195,14 @@ class Engine:
                 )
             if count and name not in self._used:
                 self.ignored[name] += count
-        for stage in self._stages.values():
-            stage.check_keys(rows)
 
-    def _feed(self, batch: EventBatch, rows: list[Event], groups: list[Any] | None) -> ChangeBatch:
+    def _feed(self, inputs: dict[str, Arrivals], count: int) -> ChangeBatch:
         first = self._arrived
-        self._arrived += len(batch)
+        self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
             below = self._below(stage.node, told)
-            arrivals = self._arrivals(stage.node, batch, rows, groups, first, below)
+            arrivals = _with_news(stage, inputs[name], below)
             deleted, confirmed = _other_news(stage.node, below)
             told[name] = stage.step(arrivals, deleted, confirmed, first)
         changes = self._changes(told)
@@ -216,10 +217,10 @@ class Engine:
         if self._split is not None:
             return self._split.finish()
         told: dict[str, News] = {}
-        empty = EventBatch.concat([])
+        inputs = self._inputs(EventBatch.concat([]), [], self._groups([]))
         for name, stage in self._stages.items():
             below = self._below(stage.node, told)
-            arrivals = self._arrivals(stage.node, empty, [], self._groups([]), self._arrived, below)
+            arrivals = _with_news(stage, inputs[name], below)
             deleted, confirmed = _other_news(stage.node, below)
             news = stage.step(arrivals, deleted, confirmed, self._arrived)
             told[name] = news.join(stage.finish(self._arrived))
@@ -332,31 +333,27 @@ class Engine:
         nodes = {n.name: n for n in self.hierarchy}
         return [news for name, news in told.items() if set(nodes[name].emits) & set(node.on)]
 
-    def _arrivals(
-        self,
-        node: Node,
-        batch: EventBatch,
-        rows: list[Event],
-        groups: list[Any] | None,
-        first: int,
-        below: list[News],
-    ) -> Arrivals:
-        """What arrives at a detector in this batch: input events, then what was made of them."""
-        at = np.arange(first, first + len(batch))
+    def _inputs(
+        self, batch: EventBatch, rows: list[Event], groups: list[Any] | None
+    ) -> dict[str, Arrivals]:
+        """The input events for each detector; an event without key is named, nothing is taken."""
+        every_at = np.arange(self._arrived, self._arrived + len(batch))
         clock = self.hierarchy.clock
-        if clock is not None and EVERY not in clock:
-            wanted = [name in node.on or name in clock for name in batch.types]
-            if not all(wanted):
-                mine = np.flatnonzero(np.array(wanted)[batch.codes])
-                batch = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
+        inputs = {}
+        for name, stage in self._stages.items():
+            on = [type in stage.node.on for type in batch.types]
+            moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
+            part, events, mine_groups, at = batch.without_payload(), rows, groups, every_at
+            if not all(map(operator.or_, on, moves)):
+                mine = np.flatnonzero(np.array(on)[batch.codes] | np.array(moves)[batch.codes])
+                part = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
                 at = at[mine]
-                rows = [rows[i] for i in mine.tolist()]
-                groups = None if groups is None else [groups[i] for i in mine.tolist()]
-        outputs = [o for news in below for o in news.inserted if o.event.type in node.on]
-        notices = [notice for news in below for notice in news.notices]
-        if not outputs and not notices:
-            return Arrivals(batch.without_payload(), rows, at, {}, groups)
-        return _merged(batch, rows, groups, at, notices, outputs)
+                events = pick(rows, mine.tolist())
+                mine_groups = None if groups is None else pick(groups, mine.tolist())
+            wanted = None if all(on) else np.flatnonzero(np.array(on)[part.codes]).tolist()
+            keys = stage.keys(events, mine_groups, wanted)
+            inputs[name] = Arrivals(part, events, at, {}, keys)
+        return inputs
 
     # Changes
 
@@ -457,42 +454,35 @@ def _other_news(node: Node, below: Sequence[News]) -> tuple[list[Output], list[O
     return deleted, confirmed
 
 
-def _merged(
-    batch: EventBatch,
-    rows: list[Event],
-    groups: list[Any] | None,
-    at: Ints,
-    notices: list[tuple[int, int]],
-    outputs: list[Output],
-) -> Arrivals:
+def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrivals:
     """Input events, notices and outputs in the order in which single feeding would bring them."""
+    outputs = [o for news in below for o in news.inserted if o.event.type in stage.node.on]
+    notices = [notice for news in below for notice in news.notices]
+    if not outputs and not notices:
+        return inputs
+    batch, at = inputs.batch, inputs.at
     types = dict.fromkeys((*batch.types, PSEUDO, *(o.event.type for o in outputs)))
     code = {name: number for number, name in enumerate(types)}
-    pseudo = Event(PSEUDO, 0)
     made_at = [n[0] for n in notices] + [o.at for o in outputs]
     every_at = np.concatenate((at, np.array(made_at, np.int64)))
     order = np.argsort(every_at, kind="stable")
     more_ts = [n[1] for n in notices] + [o.event.ts for o in outputs]
     more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
+    offset = len(at) + len(notices)
     heads = np.zeros(len(every_at), np.int64)
-    heads[len(at) + len(notices) :] = [o.head_start for o in outputs]
+    heads[offset:] = [o.head_start for o in outputs]
     merged = EventBatch(
         np.concatenate((batch.ts, np.array(more_ts, np.int64)))[order],
         np.concatenate((batch.codes, np.array(more_codes, np.int32)))[order],
         tuple(types),
         head_start=heads[order],
     )
-    every = rows + [pseudo] * len(notices) + [o.event for o in outputs]
-    place = {int(old): new for new, old in enumerate(order.tolist())}
-    offset = len(at) + len(notices)
-    every_group = None
-    if groups is not None:
-        every_group = groups + [None] * len(notices) + [o.group for o in outputs]
-        every_group = [every_group[i] for i in order.tolist()]
-    return Arrivals(
-        merged,
-        [every[i] for i in order.tolist()],
-        every_at[order],
-        {place[offset + i]: output for i, output in enumerate(outputs)},
-        every_group,
-    )
+    rows = order.tolist()
+    every = inputs.events + [Event(PSEUDO, 0)] * len(notices) + [o.event for o in outputs]
+    keys = inputs.keys
+    if keys is not None:
+        mine = [stage.key(o.event, o.group) for o in outputs]
+        keys = pick(keys + [None] * len(notices) + mine, rows)
+    place = {old: new for new, old in enumerate(rows)}
+    found = {place[offset + i]: output for i, output in enumerate(outputs)}
+    return Arrivals(merged, pick(every, rows), every_at[order], found, keys)

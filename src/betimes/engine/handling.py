@@ -36,17 +36,20 @@ class Disturbance(msgspec.Struct):
 
     first: int
     last: int
+    place: Place
+    """The earliest place that is not what it was."""
     why: str
     at: int
     breach: bool
     """Whether it goes back to before what was certain."""
 
-    def add(self, segment: int, at: int, breach: bool) -> None:
+    def add(self, other: Disturbance) -> None:
         """Something else happened to the same key."""
-        self.first = min(self.first, segment)
-        self.last = max(self.last, segment)
-        self.at = max(self.at, at)
-        self.breach = self.breach or breach
+        self.first = min(self.first, other.first)
+        self.last = max(self.last, other.last)
+        self.place = min(self.place, other.place)
+        self.at = max(self.at, other.at)
+        self.breach = self.breach or other.breach
 
 
 class Replay(msgspec.Struct):
@@ -116,7 +119,9 @@ class Handling:
                 segments.append(Segment(columns.place(start)))
                 room = length
             end = min(start + room, len(columns) if speculative else certain)
-            yield from self._handle(columns.part(start, end), segments[-1], early=early)
+            whole = start == 0 and end == len(columns)
+            part = columns if whole else columns.part(start, end)
+            yield from self._handle(part, segments[-1], early=early)
             start = end
 
     def _handle(self, columns: Columns, segment: Segment, *, early: bool) -> Iterator[list[Output]]:

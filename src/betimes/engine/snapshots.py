@@ -94,8 +94,8 @@ class Snapshotter:
             return self._maker.make()
         except Exception as error:
             raise DetectorError(
-                f"detector {self._name!r} cannot be made: {type(error).__name__}: {error}; give the "
-                "hierarchy a class that needs no arguments, a factory, or an object to copy"
+                f"detector {self._name!r} cannot be made: {type(error).__name__}: {error}; add a "
+                "class that needs no arguments, a factory, or an object that can be copied"
             ) from error
 
     def take(self, detector: Any) -> Snapshot:

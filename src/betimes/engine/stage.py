@@ -149,12 +149,13 @@ class Stage:
                 f"detector {self.node.name!r} cannot take back {output.event!r}: its place is "
                 "older than the history that is kept; raise retention="
             )
-        key = self._key(output.event, output.group)
+        key = self.key(output.event, output.group)
         segment = self.history.find(output.place)
         self.history.segments[segment].remove(key, output.place)
         self.handling.failures.pop((key, output.place), None)
         breach = output.place[0] <= self.final_to
-        _disturb(disturbed, key, segment, f"retracted {_name(output.event)}", at, breach)
+        why = f"retracted {_name(output.event)}"
+        _disturb(disturbed, key, Disturbance(segment, segment, output.place, why, at, breach))
 
     def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
@@ -191,11 +192,10 @@ class Stage:
             order = np.lexsort((rows, ts))
             rows, places, ts = rows[order], places[order], ts[order]
         numbers = rows.tolist()
-        events, ties, groups = self._waiting.take(numbers)
+        events, ties, keys = self._waiting.take(numbers)
         made = at[np.clip(places - row, 0, len(at) - 1)].tolist() if len(at) else []
-        columns = Columns(ts.tolist(), [0] * len(numbers), ties, events, made, None)
+        columns = Columns(ts.tolist(), [0] * len(numbers), ties, events, made, keys)
         derived = self._place_outputs(columns, numbers)
-        columns.keys = self._keys(events, groups)
         forgotten = self.history.forgotten
         if self._too_late or (forgotten is not None and len(ts) and ts.min() <= forgotten):
             columns = self._without_late(columns, numbers, derived, news)
@@ -237,21 +237,25 @@ class Stage:
                 news.late.append((columns.events[index], late_by, repr(columns.tie[index])))
         return columns if len(wanted) == len(rows) else columns.pick(wanted)
 
-    def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
-        by = self.node.by
+    def keys(
+        self, events: list[Event], groups: list[Any] | None, wanted: list[int] | None
+    ) -> list[Any] | None:
+        """The keys of input events; only the `wanted` rows concern the detector."""
+        by, who = self.node.by, f"detector {self.node.name!r}"
         if by is None:
             return groups
-        keys = keys_of(events, by, f"detector {self.node.name!r}")
+        if wanted is None:
+            keys = keys_of(events, by, who)
+        else:
+            keys = [None] * len(events)
+            mine = keys_of([events[row] for row in wanted], by, who)
+            for row, key in zip(wanted, mine, strict=True):
+                keys[row] = key
         return keys if groups is None else list(zip(groups, keys, strict=True))
 
-    def check_keys(self, events: list[Event]) -> None:
-        """Refuse input events that have no key, before anything is taken in."""
-        if self.node.by is not None:
-            mine = [event for event in events if event.type in self.node.on]
-            keys_of(mine, self.node.by, f"detector {self.node.name!r}")
-
-    def _key(self, event: Event, group: Any) -> Any:
-        keys = self._keys([event], [group] if self._grouped else None)
+    def key(self, event: Event, group: Any) -> Any:
+        """The key of a single event."""
+        keys = self.keys([event], [group] if self._grouped else None, None)
         return None if keys is None else keys[0]
 
     def _group(self, key: Any) -> Any:
@@ -351,7 +355,8 @@ class Stage:
             segment = history.insert(key, columns.part(row, row + 1))
             why = f"late {_name(columns.events[row])}"
             breach = columns.ts[row] <= self.final_to
-            _disturb(disturbed, key, segment, why, columns.at[row], breach)
+            place, at = columns.place(row), columns.at[row]
+            _disturb(disturbed, key, Disturbance(segment, segment, place, why, at, breach))
         for key, disturbance in disturbed.items():
             self._go_back(key, disturbance, news)
         certain = bisect_right(columns.ts, self._certain())
@@ -370,7 +375,7 @@ class Stage:
         replay = self.handling.replay(key, disturbance, on_demand=self.retraction.on_demand)
         self.counts.replays += 1
         self.counts.replayed += replay.handled
-        self._republish(replay, disturbance.why, news)
+        self._republish(replay, disturbance, news)
         self.counts.replaying += self._time() - began
 
     def _certain(self) -> int:
@@ -385,8 +390,8 @@ class Stage:
             self._open[output.id] = output
             self.counts.note_made(output.detected_at - output.event.ts)
 
-    def _republish(self, replay: Replay, why: str, news: News) -> None:
-        """Tell what a replay changed: the differences, or everything if retraction is full."""
+    def _republish(self, replay: Replay, disturbance: Disturbance, news: News) -> None:
+        """Tell what a replay changed: the differences, or all since if retraction is full."""
         old, new = replay.old, replay.new
         stay = {id(output) for output in new} & {id(output) for output in old}
         gone = [output for output in old if id(output) not in stay]
@@ -399,9 +404,10 @@ class Stage:
             handling=self.handling.costs.process,
         )
         if not self.retraction.on_demand:
-            gone, come = old, new
+            gone += [o for o in old if id(o) in stay and o.cause >= disturbance.place]
+            come += [o for o in new if id(o) in stay and o.cause >= disturbance.place]
         for output in gone:
-            output.why = why
+            output.why = disturbance.why
             self._open.pop(output.id, None)
         self.counts.retracted += len(gone)
         news.deleted += gone
@@ -434,14 +440,12 @@ class Stage:
                 self._outputs.unmake(outputs)
 
 
-def _disturb(
-    disturbed: dict[Any, Disturbance], key: Any, segment: int, why: str, at: int, breach: bool
-) -> None:
+def _disturb(disturbed: dict[Any, Disturbance], key: Any, disturbance: Disturbance) -> None:
     known = disturbed.get(key)
     if known is None:
-        disturbed[key] = Disturbance(segment, segment, why, at, breach)
+        disturbed[key] = disturbance
     else:
-        known.add(segment, at, breach)
+        known.add(disturbance)
 
 
 def _name(event: Event) -> str:

@@ -152,12 +152,18 @@ def _check_output(trial: Trial, event: Event, output: Any) -> None:
             "if you date back"
         )
     try:
-        content(output)
+        msgspec.json.encode(output.payload, enc_hook=_array_to_list)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise DetectorCheckError(
             f"expected payloads of numbers, text, lists and dictionaries, but of {event!r} "
             f"{trial.name} made {output!r}: {error}; convert, as in float(x) or x.tolist()"
         ) from error
+
+
+def _array_to_list(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no data")
 
 
 # What it depends on
