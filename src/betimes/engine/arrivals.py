@@ -15,6 +15,10 @@ from betimes.model.event import Event
 Ints = npt.NDArray[np.int64]
 
 
+_SPARE = 1024
+"""So many rows more than needed are kept, so that dropping them is rare."""
+
+
 class Arrivals:
     """What arrives at a stage, in order: columns for the ordering unit, events for the detector."""
 
@@ -70,7 +74,7 @@ class Waiting:
             every = [self._one(row) for row in rows]
             keys = [key for *_, key in every] if self._keys else None
             return [event for event, *_ in every], [at for _, at, _ in every], keys
-        at = rows if base == 0 else [row - base for row in rows]
+        at = rows if base == 0 else (np.array(rows) - base).tolist()
         keys = pick(self._keys, at) if self._keys else None
         return pick(self._events, at), pick(self._at, at), keys
 
@@ -102,9 +106,9 @@ class Waiting:
     def trim(self, held: Ints) -> None:
         """Drop what is not held any more; a few old rows do not keep the others."""
         count = len(self._events)
-        if count <= 2 * len(held) + 4096:
+        if count <= 2 * len(held) + _SPARE:
             return
-        keep = self.base + count - len(held) - 2048
+        keep = self.base + count - len(held) - _SPARE // 2
         old = held[held < keep].tolist()
         self._old.update((row, self._one(row)) for row in old)
         gone = keep - self.base

@@ -125,6 +125,9 @@ class Engine:
                 retention=microseconds(retention, "retention"), late=late, errors=errors,
                 grouped=by is not None, time=time,
             )  # fmt: skip
+        for stage in self._stages.values():
+            publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
+            stage.below = [self._stages[publisher] for publisher in publishers]
         self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
         self._control = AttenuationControl(list(self._stages), attenuation, zone or Zone())
         self._span_began, self._span = time(), 0.0

@@ -180,10 +180,6 @@ class Segment:
         del rows[at]
         self.size -= 1
 
-    def last_ts(self) -> int:
-        """The latest time in the segment."""
-        return self.start[0] if self.columns is None else max(self.columns.ts)
-
 
 class History:
     """Segments in order."""
@@ -192,8 +188,6 @@ class History:
         self.segments: list[Segment] = []
         self.last: Place = (-1, 0, 0)
         """The place of the last event handled."""
-        self.forgotten: int | None = None
-        """Events up to this time cannot be gone back to any more."""
 
     def find(self, place: Place) -> int:
         """The segment to which a place belongs; 0 also for places before the first."""
@@ -221,9 +215,7 @@ class History:
         while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
             count += 1
         gone = self.segments[:count]
-        if gone:
-            self.forgotten = max(segment.last_ts() for segment in gone)
-            del self.segments[:count]
+        del self.segments[:count]
         return gone
 
     @property

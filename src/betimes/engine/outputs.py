@@ -16,13 +16,22 @@ import numpy.typing as npt
 
 from betimes.engine.hierarchy import Node
 from betimes.engine.messages import Output, Place
+from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
 
 Ints = npt.NDArray[np.int64]
 
 _NONE: Ints = np.empty(0, np.int64)
-_ENCODER = msgspec.json.Encoder(enc_hook=repr, order="sorted")
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} (a {type(value).__name__}) is not data")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
 
 
 def encode(content: object) -> bytes:
@@ -84,7 +93,13 @@ class OutputMaker:
         if event.ts < cause[0] - self._retention:
             # Equal ones may be forgotten already: told apart by what they were made from.
             content = (*content, cause, n)
-        base = blake2b(encode(content), digest_size=12).hexdigest()
+        try:
+            base = blake2b(encode(content), digest_size=12).hexdigest()
+        except TypeError as error:
+            raise DetectorError(
+                f"detector {self._name!r} made a {event.type!r} event at {event.ts} whose payload "
+                f"cannot be written: {error}; use numbers, text, lists and dictionaries"
+            ) from error
         copies = self.copies.setdefault(base, set())
         copy = 0
         while copy in copies:

@@ -37,7 +37,7 @@ from betimes.engine.messages import News, Output
 from betimes.engine.outputs import OutputMaker, Path
 from betimes.engine.retraction import Retraction
 from betimes.engine.stats import StageCounts
-from betimes.model.errors import BetimesError, EventError
+from betimes.model.errors import EventError
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 
@@ -90,6 +90,10 @@ class Stage:
         """Outputs from below that came too late and were not handled."""
         self._outputs.path = Path((NEVER, 0))
         self._loaded = (0.0, 0.0, 0)
+        self.below: list[Stage] = []
+        """The stages that publish what this one subscribes to."""
+        self._horizon = -1
+        self._dated_back = 0
 
     # One batch
 
@@ -144,11 +148,6 @@ class Stage:
             del self._waiting.outputs[row]
             self.unit.discard([row])
             return
-        if self.history.forgotten is not None and output.place[0] <= self.history.forgotten:
-            raise BetimesError(
-                f"detector {self.node.name!r} cannot take back {output.event!r}: its place is "
-                "older than the history that is kept; raise retention="
-            )
         key = self.key(output.event, output.group)
         segment = self.history.find(output.place)
         self.history.segments[segment].remove(key, output.place)
@@ -196,8 +195,7 @@ class Stage:
         made = at[np.clip(places - row, 0, len(at) - 1)].tolist() if len(at) else []
         columns = Columns(ts.tolist(), [0] * len(numbers), ties, events, made, keys)
         derived = self._place_outputs(columns, numbers)
-        forgotten = self.history.forgotten
-        if self._too_late or (forgotten is not None and len(ts) and ts.min() <= forgotten):
+        if self._too_late or (len(ts) and ts.min() <= self._horizon):
             columns = self._without_late(columns, numbers, derived, news)
         if derived:
             columns = columns.sorted()
@@ -220,12 +218,11 @@ class Stage:
         self, columns: Columns, rows: list[int], derived: dict[int, Output], news: News
     ) -> Columns:
         """Leave out what comes too late: by policy, or because the history is gone."""
-        forgotten = -1 if self.history.forgotten is None else self.history.forgotten
         wanted = []
         for index, row in enumerate(rows):
             ts = columns.ts[index]
             late_by = self._too_late.pop(row, None)
-            if late_by is None and ts > forgotten:
+            if late_by is None and ts > self._horizon:
                 wanted.append(index)
                 continue
             self.counts.late += 1
@@ -294,7 +291,6 @@ class Stage:
             "open": [place[id(output)] for output in self._open.values()],
             "segments": segments,
             "last": self.history.last,
-            "forgotten": self.history.forgotten,
             "detectors": self.handling.snapshots(),
             "unsure": self._unsure,
             "copies": self._outputs.copies,
@@ -302,6 +298,7 @@ class Stage:
             "aside": self._aside,
             "settled": (self._settled, self.final_to),
             "before": self._outputs.path.end,
+            "horizon": (self._horizon, self._dated_back),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
         }
 
@@ -324,12 +321,13 @@ class Stage:
                 for key, numbers in state["outputs"].items()
             }
             self.history.segments.append(segment)
-        self.history.last, self.history.forgotten = kept["last"], kept["forgotten"]
+        self.history.last = kept["last"]
         self.handling.resume(kept["detectors"])
         self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
         self._too_late, self._aside = kept["too_late"], kept["aside"]
         self._settled, self.final_to = kept["settled"]
         self._outputs.path = Path(kept["before"])
+        self._horizon, self._dated_back = kept["horizon"]
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
             setattr(self.counts, name, value)
 
@@ -388,6 +386,7 @@ class Stage:
         news.inserted += outputs
         for output in outputs:
             self._open[output.id] = output
+            self._dated_back = max(self._dated_back, output.cause[0] - output.event.ts)
             self.counts.note_made(output.detected_at - output.event.ts)
 
     def _republish(self, replay: Replay, disturbance: Disturbance, news: News) -> None:
@@ -413,6 +412,10 @@ class Stage:
         news.deleted += gone
         self._publish(come, news)
 
+    def may_change_from(self) -> int:
+        """No output of an earlier time will be taken back any more."""
+        return self._horizon - self._dated_back
+
     def _judge_failures(self) -> None:
         """A failure whose place is final is the detector's own."""
         failures = self.handling.failures
@@ -435,7 +438,9 @@ class Stage:
                 output.final = True
                 if id(output) not in fresh:
                     news.confirmed.append(output)
-        for segment in self.history.forget(self.final_to - self._retention):
+        self._horizon = max(self._horizon, self.final_to - self._retention)
+        changeable = [stage.may_change_from() for stage in self.below]
+        for segment in self.history.forget(min([self._horizon, *changeable])):
             for outputs in segment.outputs.values():
                 self._outputs.unmake(outputs)
 

@@ -228,7 +228,8 @@ class OrderingUnit:
         if self._clock == (EVERY,):
             return "every type moves the clock"
         if self._loop.clock == kernel.NEVER:
-            came = f"only {', '.join(self._types)}" if self._types else "nothing"
+            types = [name for name in self._types if name != PSEUDO]
+            came = f"only {', '.join(types)}" if types else "nothing"
             return f"no event of the clock types {self._clock} has come, {came}"
         return "designated"
 
