@@ -51,7 +51,7 @@ class Waiting:
         self.rows: dict[str, int] = {}
         """The rows of outputs of other stages, by their identity."""
         self._events: list[Event] = []
-        self._at: list[int] = []
+        self._at: Ints = np.empty(0, np.int64)
         self._keys: list[Any] = []
         self._old: dict[int, tuple[Event, int, Any]] = {}
 
@@ -59,7 +59,7 @@ class Waiting:
         """Keep arrivals; return the row number of the first."""
         first = self.base + len(self._events)
         self._events += arrivals.events
-        self._at += arrivals.at.tolist()
+        self._at = np.concatenate((self._at, arrivals.at))
         if arrivals.keys is not None:
             self._keys += arrivals.keys
         for index, output in arrivals.outputs.items():
@@ -67,22 +67,22 @@ class Waiting:
             self.rows[output.id] = first + index
         return first
 
-    def take(self, rows: list[int]) -> tuple[list[Event], list[int], list[Any] | None]:
+    def take(self, rows: Ints) -> tuple[list[Event], list[int], list[Any] | None]:
         """Events, arrival numbers and keys of these rows."""
-        base = self.base
-        if self._old and rows and min(rows) < base:
-            every = [self._one(row) for row in rows]
+        at = rows - self.base
+        if self._old and len(at) and at.min() < 0:
+            every = [self._one(row) for row in rows.tolist()]
             keys = [key for *_, key in every] if self._keys else None
             return [event for event, *_ in every], [at for _, at, _ in every], keys
-        at = rows if base == 0 else (np.array(rows) - base).tolist()
-        keys = pick(self._keys, at) if self._keys else None
-        return pick(self._events, at), pick(self._at, at), keys
+        numbers = at.tolist()
+        keys = pick(self._keys, numbers) if self._keys else None
+        return pick(self._events, numbers), self._at[at].tolist(), keys
 
     def _one(self, row: int) -> tuple[Event, int, Any]:
         if row < self.base:
             return self._old.pop(row)
         at = row - self.base
-        return self._events[at], self._at[at], self._keys[at] if self._keys else None
+        return self._events[at], int(self._at[at]), self._keys[at] if self._keys else None
 
     def state_of(self) -> dict[str, Any]:
         """All that must be kept to go on elsewhere."""
@@ -112,5 +112,6 @@ class Waiting:
         old = held[held < keep].tolist()
         self._old.update((row, self._one(row)) for row in old)
         gone = keep - self.base
-        del self._events[:gone], self._at[:gone], self._keys[:gone]
+        self._at = self._at[gone:]
+        del self._events[:gone], self._keys[:gone]
         self.base = keep

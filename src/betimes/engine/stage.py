@@ -115,7 +115,7 @@ class Stage:
         row = self._waiting.put(arrivals)
         self._follow(arrivals, answer, news, row)
         for rejected in answer.step.rejected.tolist():
-            events, at, _ = self._waiting.take([rejected])
+            events, at, _ = self._waiting.take(np.array([rejected]))
             news.rejected.append((events[0], at[0]))
         columns = self._handed(answer, arrivals.at, row, news)
         self._take_in(columns, disturbed, news)
@@ -164,19 +164,25 @@ class Stage:
         if not len(clock):
             return
         # As long as nothing is learned, the newest instant stays open.
-        certain = np.where(clock == NEVER, -1, clock - np.maximum(slack, 1))
-        certain = np.maximum(np.maximum.accumulate(certain), self._settled)
+        certain = clock - np.maximum(slack, 1)
+        if clock[0] == NEVER:
+            certain[clock == NEVER] = -1
         if self._late != "repair":
-            settled = np.concatenate(([self._settled], certain[:-1]))
-            wanted = np.array([name in self.node.on for name in arrivals.batch.types])
-            late = arrivals.batch.ts < settled
-            for index in np.flatnonzero(late & wanted[arrivals.batch.codes]).tolist():
-                self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
-        self._settled = int(certain[-1])
-        known = np.where(clock == NEVER, 0, slack)
-        for index in np.flatnonzero(np.diff(known, prepend=before[1]) > 0).tolist():
-            ts = max(int(clock[index] - slack[index]), 0)
-            news.notices.append((int(arrivals.at[index]), ts))
+            self._note_late(arrivals, certain, row)
+        self._settled = max(self._settled, int(certain.max()))
+        if slack[-1] != before[1] or self.unit.policy != "largest":
+            known = np.where(clock == NEVER, 0, slack)
+            for index in np.flatnonzero(np.diff(known, prepend=before[1]) > 0).tolist():
+                ts = max(int(clock[index] - slack[index]), 0)
+                news.notices.append((int(arrivals.at[index]), ts))
+
+    def _note_late(self, arrivals: Arrivals, certain: Ints, row: int) -> None:
+        """Note the events that come after their place has settled, and by how much."""
+        settled = np.maximum.accumulate(np.concatenate(([self._settled], certain[:-1])))
+        wanted = np.array([name in self.node.on for name in arrivals.batch.types])
+        late = (arrivals.batch.ts < settled) & wanted[arrivals.batch.codes]
+        for index in np.flatnonzero(late).tolist():
+            self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
 
     def _handed(self, answer: Ordered, at: Ints, row: int, news: News) -> Columns:
         """What the unit hands out for the first time, in order of place."""
@@ -190,23 +196,22 @@ class Stage:
         if len(replayed) or len(answer.late):
             order = np.lexsort((rows, ts))
             rows, places, ts = rows[order], places[order], ts[order]
-        numbers = rows.tolist()
-        events, ties, keys = self._waiting.take(numbers)
-        made = at[np.clip(places - row, 0, len(at) - 1)].tolist() if len(at) else []
-        columns = Columns(ts.tolist(), [0] * len(numbers), ties, events, made, keys)
-        derived = self._place_outputs(columns, numbers)
+        events, ties, keys = self._waiting.take(rows)
+        made = at.take(places - row, mode="clip").tolist() if len(at) else []
+        columns = Columns(ts.tolist(), [0] * len(rows), ties, events, made, keys)
+        derived = self._place_outputs(columns, rows)
         if self._too_late or (len(ts) and ts.min() <= self._horizon):
-            columns = self._without_late(columns, numbers, derived, news)
+            columns = self._without_late(columns, rows.tolist(), derived, news)
         if derived:
             columns = columns.sorted()
         return columns
 
-    def _place_outputs(self, columns: Columns, rows: list[int]) -> dict[int, Output]:
+    def _place_outputs(self, columns: Columns, rows: Ints) -> dict[int, Output]:
         """Give outputs of other stages their own place."""
         waiting = self._waiting
         found: dict[int, Output] = {}
         if waiting.outputs:
-            for index, row in enumerate(rows):
+            for index, row in enumerate(rows.tolist()):
                 output = waiting.outputs.pop(row, None)
                 if output is not None:
                     _, columns.rank[index], columns.tie[index] = output.place

@@ -112,6 +112,11 @@ class OrderingUnit:
         self._helpers = (self._learner, self._offsetter, self._duplicates)
 
     @property
+    def policy(self) -> str:
+        """The name of the slack policy."""
+        return self._loop.policy.name
+
+    @property
     def attenuation(self) -> float:
         """The share of the slack that is waited: 1 = pure buffering, 0 = no waiting."""
         return float(self._loop.floats[kernel.ATTENUATION])
