@@ -295,13 +295,14 @@ class Handling:
         before = segment.outputs.pop(key, [])
         known = {(output.id, output.place): output for output in before}
         made, detector = self._run_again(segment, key, detector)
-        columns = segment.columns.pick(segment.rows(key))
-        after = []
+        columns, rows = segment.columns, segment.rows(key)
+        at = pick(columns.at, rows)
         done = 0
+        after = []
         for number, events in _by_number(made):
-            newest = max(newest, *columns.at[done : number + 1])
+            newest = max(newest, *at[done : number + 1])
             done = number + 1
-            place, cause = columns.place(number), columns.events[number]
+            place, cause = columns.place(rows[number]), columns.events[rows[number]]
             for n, event in enumerate(events):
                 output = self._outputs.make(event, n, place, cause, newest, key)
                 after.append(known.get((output.id, output.place), output))
@@ -309,8 +310,8 @@ class Handling:
             segment.outputs[key] = after
         replay.old += before
         replay.new += after
-        replay.handled += len(columns)
-        return detector, max([newest, *columns.at[done:]])
+        replay.handled += len(rows)
+        return detector, max(newest, max(at[done:], default=newest))
 
     def _run_again(self, segment: Segment, key: Any, detector: Any) -> tuple[list[Made], Any]:
         """Hand the segment's events of a key to a detector; it may fail and be replaced."""

@@ -88,6 +88,16 @@ class Columns:
         if self.keys is not None and other.keys is not None:
             self.keys += other.keys
 
+    def append(self, other: Columns, row: int) -> None:
+        """Add one event of others."""
+        self.ts.append(other.ts[row])
+        self.rank.append(other.rank[row])
+        self.tie.append(other.tie[row])
+        self.events.append(other.events[row])
+        self.at.append(other.at[row])
+        if self.keys is not None and other.keys is not None:
+            self.keys.append(other.keys[row])
+
     def sorted(self) -> Columns:
         """By place."""
         order = sorted(range(len(self)), key=self.place)
@@ -154,18 +164,18 @@ class Segment:
             self.columns = self.columns.pick(rows).sorted() if rows else None
             self._index = None
 
-    def insert(self, key: Any, columns: Columns) -> None:
+    def insert(self, key: Any, columns: Columns, row: int) -> None:
         """Add one event that lands among those that were handled."""
         rows = self.rows(key)
+        place = columns.place(row)
         if self.columns is None:
-            self.columns = columns
+            self.columns = columns.part(row, row + 1)
         else:
-            self.columns.extend(columns)
+            self.columns.append(columns, row)
         row = len(self.columns) - 1
         if not rows:
             assert self._index is not None
             self._index[key] = rows
-        place = columns.place(0)
         rows.insert(bisect_left(rows, place, key=self.columns.place), row)
         self.size += 1
         self.last = max(self.last, place)
@@ -194,18 +204,18 @@ class History:
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return max(at, 0)
 
-    def insert(self, key: Any, columns: Columns) -> int:
+    def insert(self, key: Any, columns: Columns, row: int) -> int:
         """Add an event that lands among those that were handled; return its segment.
 
         If it stands behind all events of its segment, it becomes the first of the next one, so that
         the nearest snapshot is gone back to.
         """
-        place = columns.place(0)
+        place = columns.place(row)
         at = self.find(place)
         if at + 1 < len(self.segments) and self.segments[at].last < place:
             at += 1
             self.segments[at].start = place
-        self.segments[at].insert(key, columns)
+        self.segments[at].insert(key, columns, row)
         return at
 
     def forget(self, before: int) -> list[Segment]:

@@ -355,7 +355,7 @@ class Stage:
         behind = columns.count_before(history.last)
         for row in range(behind):
             key = columns.key(row)
-            segment = history.insert(key, columns.part(row, row + 1))
+            segment = history.insert(key, columns, row)
             why = f"late {_name(columns.events[row])}"
             breach = columns.ts[row] <= self.final_to
             place, at = columns.place(row), columns.at[row]
@@ -397,16 +397,13 @@ class Stage:
     def _republish(self, replay: Replay, disturbance: Disturbance, news: News) -> None:
         """Tell what a replay changed: the differences, or all since if retraction is full."""
         old, new = replay.old, replay.new
+        if not old and not new:
+            self._note_replay(replay, 0)
+            return
         stay = {id(output) for output in new} & {id(output) for output in old}
         gone = [output for output in old if id(output) not in stay]
         come = [output for output in new if id(output) not in stay]
-        self.retraction.note(
-            outputs=len(old),
-            changed=len(gone),
-            spared=replay.spared,
-            comparing=replay.comparing,
-            handling=self.handling.costs.process,
-        )
+        self._note_replay(replay, len(gone))
         if not self.retraction.on_demand:
             gone += [o for o in old if id(o) in stay and o.cause >= disturbance.place]
             come += [o for o in new if id(o) in stay and o.cause >= disturbance.place]
@@ -429,6 +426,15 @@ class Stage:
             if self._errors == "stop":
                 raise failure
             self.counts.errors += 1
+
+    def _note_replay(self, replay: Replay, changed: int) -> None:
+        self.retraction.note(
+            outputs=len(replay.old),
+            changed=changed,
+            spared=replay.spared,
+            comparing=replay.comparing,
+            handling=self.handling.costs.process,
+        )
 
     def _settle(self, news: News) -> None:
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
