@@ -49,8 +49,9 @@ format: setup ## format the code and repair what ruff can repair
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## measure throughput
+bench: setup ## measure speed, latency and memory (about ten minutes)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.ordering
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.speculation
 
 # With the oldest Python that is supported, so that the pins can be installed on all.
 constraints: ## pin the newest allowed version of every dependency in constraints.txt
