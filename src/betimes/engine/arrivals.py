@@ -67,16 +67,16 @@ class Waiting:
             self.rows[output.id] = first + index
         return first
 
-    def take(self, rows: Ints) -> tuple[list[Event], list[int], list[Any] | None]:
+    def take(self, rows: Ints) -> tuple[list[Event], Ints, list[Any] | None]:
         """Events, arrival numbers and keys of these rows."""
         at = rows - self.base
         if self._old and len(at) and at.min() < 0:
             every = [self._one(row) for row in rows.tolist()]
             keys = [key for *_, key in every] if self._keys else None
-            return [event for event, *_ in every], [at for _, at, _ in every], keys
+            return [event for event, *_ in every], np.array([at for _, at, _ in every]), keys
         numbers = at.tolist()
         keys = pick(self._keys, numbers) if self._keys else None
-        return pick(self._events, numbers), self._at[at].tolist(), keys
+        return pick(self._events, numbers), self._at[at], keys
 
     def _one(self, row: int) -> tuple[Event, int, Any]:
         if row < self.base:

@@ -133,7 +133,7 @@ class Handling:
         segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
         self._counts.handled += len(columns)
-        made_at = _made_at(columns) if made and early else columns.at.__getitem__
+        made_at = _made_at(columns) if made and early else columns.at.item
         make = self._outputs.make
         for number, events in _by_number(made):
             key = columns.key(number)
@@ -296,7 +296,7 @@ class Handling:
         known = {(output.id, output.place): output for output in before}
         made, detector = self._run_again(segment, key, detector)
         columns, rows = segment.columns, segment.rows(key)
-        at = pick(columns.at, rows)
+        at = columns.at[rows].tolist()
         done = 0
         after = []
         for number, events in _by_number(made):
@@ -332,16 +332,14 @@ class Handling:
 def _made_at(columns: Columns) -> Callable[[int], int]:
     """Tells with which arrival an event, and all before it of its key, had been released."""
     at, keys = columns.at, columns.keys
-    column = np.array(at)
-    newest = np.maximum.accumulate(column)
+    newest = np.maximum.accumulate(at)
 
     def made_at(number: int) -> int:
-        if newest[number] == at[number]:
-            return at[number]
-        if keys is None:
+        if keys is None or newest[number] == at[number]:
             return int(newest[number])
-        later = np.flatnonzero(column[:number] > at[number]).tolist()
-        return max([at[number], *(at[row] for row in later if keys[row] == keys[number])])
+        later = np.flatnonzero(at[:number] > at[number]).tolist()
+        mine = (int(at[row]) for row in later if keys[row] == keys[number])
+        return max(mine, default=int(at[number]))
 
     return made_at
 

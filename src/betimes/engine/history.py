@@ -16,9 +16,14 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from betimes.engine.messages import Output, Place
 from betimes.engine.snapshots import Snapshot
 from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
 
 
 class Absent:
@@ -36,17 +41,21 @@ def pick(column: list[Any], rows: list[int]) -> list[Any]:
 
 
 class Columns:
-    """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release."""
+    """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release.
+
+    Numbers are NumPy columns: a million Python integers take time to make and to throw away. If
+    there are outputs of other stages among the events, `rank` and `tie` are lists of their own.
+    """
 
     __slots__ = ("at", "events", "keys", "rank", "tie", "ts")
 
     def __init__(
         self,
-        ts: list[int],
-        rank: list[int],
-        tie: list[Any],
+        ts: Ints,
+        rank: list[int] | None,
+        tie: Ints | list[Any],
         events: list[Event],
-        at: list[int],
+        at: Ints,
         keys: list[Any] | None,
     ) -> None:
         self.ts = ts
@@ -57,55 +66,70 @@ class Columns:
         self.keys = keys
 
     def __len__(self) -> int:
-        return len(self.ts)
+        return len(self.events)
 
     def place(self, row: int) -> Place:
-        return self.ts[row], self.rank[row], self.tie[row]
+        if self.rank is None:
+            return int(self.ts[row]), 0, int(self.tie[row])
+        return int(self.ts[row]), self.rank[row], self.tie[row]
 
     def key(self, row: int) -> Any:
         return None if self.keys is None else self.keys[row]
 
     def part(self, low: int, high: int) -> Columns:
-        keys = None if self.keys is None else self.keys[low:high]
         return Columns(
-            self.ts[low:high], self.rank[low:high], self.tie[low:high],
-            self.events[low:high], self.at[low:high], keys,
-        )  # fmt: skip
+            self.ts[low:high],
+            None if self.rank is None else self.rank[low:high],
+            self.tie[low:high],
+            self.events[low:high],
+            self.at[low:high],
+            None if self.keys is None else self.keys[low:high],
+        )
 
     def pick(self, rows: list[int]) -> Columns:
+        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, rows)
         return Columns(
-            pick(self.ts, rows), pick(self.rank, rows), pick(self.tie, rows),
-            pick(self.events, rows), pick(self.at, rows),
+            self.ts[rows],
+            None if self.rank is None else pick(self.rank, rows),
+            tie,
+            pick(self.events, rows),
+            self.at[rows],
             None if self.keys is None else pick(self.keys, rows),
-        )  # fmt: skip
+        )
 
-    def extend(self, other: Columns) -> None:
-        self.ts += other.ts
-        self.rank += other.rank
-        self.tie += other.tie
-        self.events += other.events
-        self.at += other.at
-        if self.keys is not None and other.keys is not None:
-            self.keys += other.keys
+    def with_ranks(self) -> Columns:
+        """The same with rank and tie as lists, so that outputs of other stages find a place."""
+        if self.rank is None:
+            self.rank = [0] * len(self)
+        if isinstance(self.tie, np.ndarray):
+            self.tie = self.tie.tolist()
+        return self
 
-    def append(self, other: Columns, row: int) -> None:
-        """Add one event of others."""
-        self.ts.append(other.ts[row])
-        self.rank.append(other.rank[row])
-        self.tie.append(other.tie[row])
-        self.events.append(other.events[row])
-        self.at.append(other.at[row])
-        if self.keys is not None and other.keys is not None:
-            self.keys.append(other.keys[row])
+    @staticmethod
+    def join(parts: list[Columns]) -> Columns:
+        """One behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        if any(part.rank is not None for part in parts):
+            parts = [part.with_ranks() for part in parts]
+        ties: list[Any] = [part.tie for part in parts]
+        ranked = parts[0].rank is not None
+        return Columns(
+            np.concatenate([part.ts for part in parts]),
+            [rank for part in parts for rank in part.rank or ()] if ranked else None,
+            [tie for part in ties for tie in part] if ranked else np.concatenate(ties),
+            [event for part in parts for event in part.events],
+            np.concatenate([part.at for part in parts]),
+            None if parts[0].keys is None else [k for part in parts for k in part.keys or ()],
+        )
 
     def sorted(self) -> Columns:
         """By place."""
-        order = sorted(range(len(self)), key=self.place)
-        return self.pick(order)
+        return self.pick(sorted(range(len(self)), key=self.place))
 
     def count_before(self, place: Place) -> int:
         """How many of the sorted events stand before a place."""
-        if not self.ts or self.ts[0] > place[0]:
+        if not len(self) or self.ts[0] > place[0]:
             return 0
         return bisect_left(range(len(self)), place, key=self.place)
 
@@ -113,26 +137,31 @@ class Columns:
 class Segment:
     """Events between two snapshots."""
 
-    __slots__ = ("_index", "columns", "last", "outputs", "size", "start", "undo")
+    __slots__ = ("_index", "_landed", "_parts", "last", "outputs", "size", "start", "undo")
 
     def __init__(self, start: Place) -> None:
         self.start = self.last = start
         self.size = 0
-        self.columns: Columns | None = None
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
+        self._parts: list[Columns] = []
         self._index: dict[Any, list[int]] | None = None
+        self._landed: dict[int, Place] = {}
+
+    @property
+    def columns(self) -> Columns | None:
+        """All events of the segment, in the order in which they were added."""
+        if len(self._parts) > 1:
+            self._parts = [Columns.join(self._parts)]
+            self._landed = {}
+        return self._parts[0] if self._parts else None
 
     def extend(self, columns: Columns) -> None:
         """Add events that follow all others."""
-        first = 0
-        if self.columns is None:
-            self.columns = columns
-        else:
-            first = len(self.columns)
-            self.columns.extend(columns)
         if self._index is not None:
+            first = sum(map(len, self._parts))
             self._add(range(first, first + len(columns)), columns.keys)
+        self._parts.append(columns)
         self.size += len(columns)
         self.last = max(self.last, columns.place(len(columns) - 1))
 
@@ -140,8 +169,9 @@ class Segment:
         """The rows of a key's events, in order."""
         if self._index is None:
             self._index = {}
-            if self.columns is not None:
-                self._add(range(len(self.columns)), self.columns.keys)
+            columns = self.columns
+            if columns is not None:
+                self._add(range(len(columns)), columns.keys)
         return self._index.get(key, [])
 
     def _add(self, rows: Iterable[int], keys: list[Any] | None) -> None:
@@ -159,33 +189,41 @@ class Segment:
 
     def compact(self) -> None:
         """Put what landed here later, or was taken out, in order again."""
-        if self._index is not None and self.columns is not None:
+        columns = self.columns
+        if self._index is not None and columns is not None:
             rows = [row for mine in self._index.values() for row in mine]
-            self.columns = self.columns.pick(rows).sorted() if rows else None
+            self._parts = [columns.pick(rows).sorted()] if rows else []
             self._index = None
 
-    def insert(self, key: Any, columns: Columns, row: int) -> None:
+    def insert(self, key: Any, event: Columns) -> None:
         """Add one event that lands among those that were handled."""
         rows = self.rows(key)
-        place = columns.place(row)
-        if self.columns is None:
-            self.columns = columns.part(row, row + 1)
-        else:
-            self.columns.append(columns, row)
-        row = len(self.columns) - 1
         if not rows:
             assert self._index is not None
             self._index[key] = rows
-        rows.insert(bisect_left(rows, place, key=self.columns.place), row)
+        row = sum(map(len, self._parts))
+        place = event.place(0)
+        self._parts.append(event)
+        self._landed[row] = place
+        rows.insert(bisect_left(rows, place, key=self._place), row)
         self.size += 1
         self.last = max(self.last, place)
 
+    def _place(self, row: int) -> Place:
+        """The place of a row; a few that landed lately do not make the columns be joined."""
+        landed = self._landed.get(row)
+        if landed is not None:
+            return landed
+        columns = self._parts[0] if row < len(self._parts[0]) else self.columns
+        assert columns is not None
+        return columns.place(row)
+
     def remove(self, key: Any, place: Place) -> None:
         """Take an event out."""
-        assert self.columns is not None
-        rows = self.rows(key)
-        at = bisect_left(rows, place, key=self.columns.place)
-        if at == len(rows) or self.columns.place(rows[at]) != place:
+        rows, columns = self.rows(key), self.columns
+        assert columns is not None
+        at = bisect_left(rows, place, key=columns.place)
+        if at == len(rows) or columns.place(rows[at]) != place:
             raise LookupError(f"no event of key {key!r} at {place} in this segment")
         del rows[at]
         self.size -= 1
@@ -204,18 +242,18 @@ class History:
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return max(at, 0)
 
-    def insert(self, key: Any, columns: Columns, row: int) -> int:
+    def insert(self, key: Any, event: Columns) -> int:
         """Add an event that lands among those that were handled; return its segment.
 
         If it stands behind all events of its segment, it becomes the first of the next one, so that
         the nearest snapshot is gone back to.
         """
-        place = columns.place(row)
+        place = event.place(0)
         at = self.find(place)
         if at + 1 < len(self.segments) and self.segments[at].last < place:
             at += 1
             self.segments[at].start = place
-        self.segments[at].insert(key, columns, row)
+        self.segments[at].insert(key, event)
         return at
 
     def forget(self, before: int) -> list[Segment]:

@@ -42,7 +42,7 @@ def encode(content: object) -> bytes:
 class Path:
     """Clock and slack of a stage along the arrivals of a batch."""
 
-    __slots__ = ("_arrivals", "_before", "_clocks", "_slacks")
+    __slots__ = ("_arrivals", "_before", "_clocks", "_dense", "_first", "_slacks")
 
     def __init__(
         self,
@@ -55,10 +55,16 @@ class Path:
         self._arrivals = arrivals
         self._clocks = clocks
         self._slacks = slacks
+        self._first = int(arrivals[0]) if len(arrivals) else 0
+        self._dense = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
 
     def at(self, arrival: int) -> tuple[int, int]:
         """Clock and slack when an event of this number had arrived."""
-        index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
+        count = len(self._arrivals)
+        # Most stages see every arrival, and then its number tells where it is.
+        index = arrival - self._first
+        if not (self._dense and 0 <= index < count):
+            index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
         if index < 0:
             return self._before
         return int(self._clocks[index]), int(self._slacks[index])

@@ -19,7 +19,6 @@ key and in order, the events in the history, starting from the first segment's s
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -197,8 +196,8 @@ class Stage:
             order = np.lexsort((rows, ts))
             rows, places, ts = rows[order], places[order], ts[order]
         events, ties, keys = self._waiting.take(rows)
-        made = at.take(places - row, mode="clip").tolist() if len(at) else []
-        columns = Columns(ts.tolist(), [0] * len(rows), ties, events, made, keys)
+        made = at.take(places - row, mode="clip") if len(at) else at
+        columns = Columns(ts, None, ties, events, made, keys)
         derived = self._place_outputs(columns, rows)
         if self._too_late or (len(ts) and ts.min() <= self._horizon):
             columns = self._without_late(columns, rows.tolist(), derived, news)
@@ -214,7 +213,10 @@ class Stage:
             for index, row in enumerate(rows.tolist()):
                 output = waiting.outputs.pop(row, None)
                 if output is not None:
-                    _, columns.rank[index], columns.tie[index] = output.place
+                    rank, tie = columns.with_ranks().rank, columns.tie
+                    assert isinstance(rank, list)
+                    assert isinstance(tie, list)
+                    _, rank[index], tie[index] = output.place
                     del waiting.rows[output.id]
                     found[index] = output
         return found
@@ -225,7 +227,7 @@ class Stage:
         """Leave out what comes too late: by policy, or because the history is gone."""
         wanted = []
         for index, row in enumerate(rows):
-            ts = columns.ts[index]
+            ts = int(columns.ts[index])
             late_by = self._too_late.pop(row, None)
             if late_by is None and ts > self._horizon:
                 wanted.append(index)
@@ -236,7 +238,8 @@ class Stage:
                 self._unsure.pop(derived[index].id, None)
             if self._late != "drop":
                 late_by = self._settled - ts if late_by is None else late_by
-                news.late.append((columns.events[index], late_by, repr(columns.tie[index])))
+                which = repr(columns.place(index)[2])
+                news.late.append((columns.events[index], late_by, which))
         return columns if len(wanted) == len(rows) else columns.pick(wanted)
 
     def keys(
@@ -355,14 +358,14 @@ class Stage:
         behind = columns.count_before(history.last)
         for row in range(behind):
             key = columns.key(row)
-            segment = history.insert(key, columns, row)
+            segment = history.insert(key, columns.part(row, row + 1))
             why = f"late {_name(columns.events[row])}"
             breach = columns.ts[row] <= self.final_to
-            place, at = columns.place(row), columns.at[row]
+            place, at = columns.place(row), int(columns.at[row])
             _disturb(disturbed, key, Disturbance(segment, segment, place, why, at, breach))
         for key, disturbance in disturbed.items():
             self._go_back(key, disturbance, news)
-        certain = bisect_right(columns.ts, self._certain())
+        certain = int(columns.ts.searchsorted(self._certain(), side="right"))
         early = self.unit.attenuation < 1.0
         for outputs in self.handling.append(columns, behind, certain, early=early):
             self._publish(outputs, news)
