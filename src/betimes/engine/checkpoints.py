@@ -20,6 +20,10 @@ CALM = 4
 OUTLIER = 4
 """Times that are so many times as long as the mean are taken for just that long."""
 
+BURDEN = 2
+"""What a snapshot costs in all, in times of what it costs to take it: a replay that passes it takes
+and compares it anew, and each segment has an index of its own."""
+
 
 class _Rate:
     """Seconds apiece, of what was noted lately; long runs tell more than short ones."""
@@ -119,7 +123,7 @@ class Adaptive:
     def length(self, costs: Costs, *, speculative: bool) -> int:
         replay = costs.process * (costs.risk if speculative else costs.breach)
         # So many events of one key; others come between them.
-        saving = costs.snapshot * max(costs.keys, 1.0)
+        saving = BURDEN * costs.snapshot * max(costs.keys, 1.0)
         return LONGEST if saving >= LONGEST * replay else max(1, math.ceil(saving / replay))
 
 
