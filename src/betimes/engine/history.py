@@ -107,21 +107,24 @@ class Columns:
 
     @staticmethod
     def join(parts: list[Columns]) -> Columns:
-        """One behind the other."""
-        if len(parts) == 1:
-            return parts[0]
+        """One behind the other; the first of them takes the others in."""
+        first, *others = parts
         if any(part.rank is not None for part in parts):
-            parts = [part.with_ranks() for part in parts]
-        ties: list[Any] = [part.tie for part in parts]
-        ranked = parts[0].rank is not None
-        return Columns(
-            np.concatenate([part.ts for part in parts]),
-            [rank for part in parts for rank in part.rank or ()] if ranked else None,
-            [tie for part in ties for tie in part] if ranked else np.concatenate(ties),
-            [event for part in parts for event in part.events],
-            np.concatenate([part.at for part in parts]),
-            None if parts[0].keys is None else [k for part in parts for k in part.keys or ()],
-        )
+            for part in parts:
+                part.with_ranks()
+        first.ts = np.concatenate([part.ts for part in parts])
+        first.at = np.concatenate([part.at for part in parts])
+        if isinstance(first.tie, np.ndarray):
+            first.tie = np.concatenate([part.tie for part in parts])
+        for part in others:
+            first.events += part.events
+            if first.keys is not None and part.keys is not None:
+                first.keys += part.keys
+            if first.rank is not None and part.rank is not None:
+                first.rank += part.rank
+            if isinstance(first.tie, list):
+                first.tie += part.tie
+        return first
 
     def sorted(self) -> Columns:
         """By place."""
