@@ -140,7 +140,17 @@ class Columns:
 class Segment:
     """Events between two snapshots."""
 
-    __slots__ = ("_index", "_landed", "_parts", "last", "outputs", "size", "start", "undo")
+    __slots__ = (
+        "_count",
+        "_index",
+        "_landed",
+        "_parts",
+        "last",
+        "outputs",
+        "size",
+        "start",
+        "undo",
+    )
 
     def __init__(self, start: Place) -> None:
         self.start = self.last = start
@@ -148,6 +158,8 @@ class Segment:
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
         self._parts: list[Columns] = []
+        self._count = 0
+        """Rows in all parts, also of events that were taken out."""
         self._index: dict[Any, list[int]] | None = None
         self._landed: dict[int, Place] = {}
 
@@ -162,9 +174,9 @@ class Segment:
     def extend(self, columns: Columns) -> None:
         """Add events that follow all others."""
         if self._index is not None:
-            first = sum(map(len, self._parts))
-            self._add(range(first, first + len(columns)), columns.keys)
+            self._add(range(self._count, self._count + len(columns)), columns.keys)
         self._parts.append(columns)
+        self._count += len(columns)
         self.size += len(columns)
         self.last = max(self.last, columns.place(len(columns) - 1))
 
@@ -196,6 +208,7 @@ class Segment:
         if self._index is not None and columns is not None:
             rows = [row for mine in self._index.values() for row in mine]
             self._parts = [columns.pick(rows).sorted()] if rows else []
+            self._count = len(rows)
             self._index = None
 
     def insert(self, key: Any, event: Columns) -> None:
@@ -204,9 +217,9 @@ class Segment:
         if not rows:
             assert self._index is not None
             self._index[key] = rows
-        row = sum(map(len, self._parts))
-        place = event.place(0)
+        row, place = self._count, event.place(0)
         self._parts.append(event)
+        self._count += 1
         self._landed[row] = place
         rows.insert(bisect_left(rows, place, key=self._place), row)
         self.size += 1
