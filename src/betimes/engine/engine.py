@@ -7,11 +7,10 @@ most one replay a stage and key, however many events were late.
 
 from __future__ import annotations
 
-import operator
 import sys
 import time as wall
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -25,15 +24,14 @@ from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import AttenuationControl, Load, Zone
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
-from betimes.engine.hierarchy import Hierarchy, Node
-from betimes.engine.history import pick
+from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.split import Split
 from betimes.engine.stage import Stage, keys_of
 from betimes.engine.stats import DetectorStats
+from betimes.engine.wiring import inputs_of, news_for
 from betimes.model import (
-    PSEUDO,
     Duration,
     Event,
     EventBatch,
@@ -44,7 +42,6 @@ from betimes.model import (
 )
 from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
 from betimes.ordering import OrderingUnit, SlackPolicy
-from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
 
@@ -179,7 +176,8 @@ class Engine:
                 "before it into a new engine, or set errors='skip'"
             )
         self._check_types(batch)
-        inputs = self._inputs(batch, rows, groups)
+        clock = self.hierarchy.clock
+        inputs = inputs_of(self._stages, clock, batch, rows, groups, self._arrived)
         try:
             return self._feed(inputs, len(batch))
         except BaseException as error:
@@ -204,10 +202,7 @@ class Engine:
         self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
-            below = self._below(stage.node, told)
-            arrivals = _with_news(stage, inputs[name], below)
-            deleted, confirmed = _other_news(stage.node, below)
-            told[name] = stage.step(arrivals, deleted, confirmed, first)
+            told[name] = stage.step(*news_for(stage, inputs[name], told), first)
         changes = self._changes(told)
         self._steer()
         return changes
@@ -220,13 +215,12 @@ class Engine:
         if self._split is not None:
             return self._split.finish()
         told: dict[str, News] = {}
-        inputs = self._inputs(EventBatch.concat([]), [], self._groups([]))
+        nothing = EventBatch.concat([])
+        clock, last = self.hierarchy.clock, self._arrived
+        inputs = inputs_of(self._stages, clock, nothing, [], self._groups([]), last)
         for name, stage in self._stages.items():
-            below = self._below(stage.node, told)
-            arrivals = _with_news(stage, inputs[name], below)
-            deleted, confirmed = _other_news(stage.node, below)
-            news = stage.step(arrivals, deleted, confirmed, self._arrived)
-            told[name] = news.join(stage.finish(self._arrived))
+            news = stage.step(*news_for(stage, inputs[name], told), last)
+            told[name] = news.join(stage.finish(last))
         return self._changes(told)
 
     def checkpoint(self) -> bytes:
@@ -324,39 +318,10 @@ class Engine:
             busy_factor=0.0 if load is None else load.busy / self._span,
         )
 
-    # Arrivals
-
     def _groups(self, rows: list[Event]) -> list[Any] | None:
         if self._by is None:
             return None
         return keys_of(rows, self._by, "the engine")
-
-    def _below(self, node: Node, told: dict[str, News]) -> list[News]:
-        """The news of the detectors that publish what this one subscribes to."""
-        nodes = {n.name: n for n in self.hierarchy}
-        return [news for name, news in told.items() if set(nodes[name].emits) & set(node.on)]
-
-    def _inputs(
-        self, batch: EventBatch, rows: list[Event], groups: list[Any] | None
-    ) -> dict[str, Arrivals]:
-        """The input events for each detector; an event without key is named, nothing is taken."""
-        every_at = np.arange(self._arrived, self._arrived + len(batch))
-        clock = self.hierarchy.clock
-        inputs = {}
-        for name, stage in self._stages.items():
-            on = [type in stage.node.on for type in batch.types]
-            moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
-            part, events, mine_groups, at = batch.without_payload(), rows, groups, every_at
-            if not all(map(operator.or_, on, moves)):
-                mine = np.flatnonzero(np.array(on)[batch.codes] | np.array(moves)[batch.codes])
-                part = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
-                at = at[mine]
-                events = pick(rows, mine.tolist())
-                mine_groups = None if groups is None else pick(groups, mine.tolist())
-            wanted = None if all(on) else np.flatnonzero(np.array(on)[part.codes]).tolist()
-            keys = stage.keys(events, mine_groups, wanted)
-            inputs[name] = Arrivals(part, events, at, {}, keys)
-        return inputs
 
     # Changes
 
@@ -449,43 +414,3 @@ def _slack_of(
         return {"slack": "largest", "min_slack": policy.min}
     limit = None if max_slack is None else policy.max * level
     return {"slack": slack, "min_slack": min_slack, "max_slack": limit}
-
-
-def _other_news(node: Node, below: Sequence[News]) -> tuple[list[Output], list[Output]]:
-    deleted = [o for news in below for o in news.deleted if o.event.type in node.on]
-    confirmed = [o for news in below for o in news.confirmed if o.event.type in node.on]
-    return deleted, confirmed
-
-
-def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrivals:
-    """Input events, notices and outputs in the order in which single feeding would bring them."""
-    outputs = [o for news in below for o in news.inserted if o.event.type in stage.node.on]
-    notices = [notice for news in below for notice in news.notices]
-    if not outputs and not notices:
-        return inputs
-    batch, at = inputs.batch, inputs.at
-    types = dict.fromkeys((*batch.types, PSEUDO, *(o.event.type for o in outputs)))
-    code = {name: number for number, name in enumerate(types)}
-    made_at = [n[0] for n in notices] + [o.at for o in outputs]
-    every_at = np.concatenate((at, np.array(made_at, np.int64)))
-    order = np.argsort(every_at, kind="stable")
-    more_ts = [n[1] for n in notices] + [o.event.ts for o in outputs]
-    more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
-    offset = len(at) + len(notices)
-    heads = np.zeros(len(every_at), np.int64)
-    heads[offset:] = [o.head_start for o in outputs]
-    merged = EventBatch(
-        np.concatenate((batch.ts, np.array(more_ts, np.int64)))[order],
-        np.concatenate((batch.codes, np.array(more_codes, np.int32)))[order],
-        tuple(types),
-        head_start=heads[order],
-    )
-    rows = order.tolist()
-    every = inputs.events + [Event(PSEUDO, 0)] * len(notices) + [o.event for o in outputs]
-    keys = inputs.keys
-    if keys is not None:
-        mine = [stage.key(o.event, o.group) for o in outputs]
-        keys = pick(keys + [None] * len(notices) + mine, rows)
-    place = {old: new for new, old in enumerate(rows)}
-    found = {place[offset + i]: output for i, output in enumerate(outputs)}
-    return Arrivals(merged, pick(every, rows), every_at[order], found, keys)
