@@ -192,6 +192,21 @@ def test_an_error_caused_by_speculation_does_not_show(errors: str) -> None:
     assert fold(changes) == oracle(made_of(NeedsOrder), NEEDS_ORDER)
 
 
+@pytest.mark.parametrize("errors", ["stop", "skip"])
+def test_an_error_that_is_not_certain_yet_survives_a_restart(errors: str) -> None:
+    options: dict[str, Any] = {"attenuation": 0.0, "min_slack": 5, "errors": errors}
+    first, second = (Engine(made_of(FailsAtThree), **options) for _ in range(2))
+    for ts in (1, 2, 3, 4):
+        first.feed(tick(ts))
+    second.restore(first.checkpoint())
+    if errors == "stop":
+        with pytest.raises(DetectorError, match="no threes"):
+            second.feed([tick(30), tick(60)])
+    else:
+        second.feed([tick(30), tick(60)])
+        assert second.stats["culprit"].errors == 1
+
+
 def test_the_policy_for_errors_must_be_known() -> None:
     with pytest.raises(OptionError, match="expected errors to be 'stop' or 'skip', got errors='x'"):
         Engine(made_of(Count("made")), errors="x")

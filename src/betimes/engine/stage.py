@@ -35,6 +35,7 @@ from betimes.engine.history import ABSENT, Columns, Segment
 from betimes.engine.messages import News, Output
 from betimes.engine.outputs import OutputMaker, Path
 from betimes.engine.retraction import Retraction
+from betimes.engine.runner import DetectorFailed
 from betimes.engine.stats import StageCounts
 from betimes.model.errors import EventError
 from betimes.model.event import Event
@@ -300,6 +301,7 @@ class Stage:
             "segments": segments,
             "last": self.history.last,
             "detectors": self.handling.snapshots(),
+            "failures": {place: str(error) for place, error in self.handling.failures.items()},
             "unsure": self._unsure,
             "copies": self._outputs.copies,
             "too_late": self._too_late,
@@ -331,6 +333,9 @@ class Stage:
             self.history.segments.append(segment)
         self.history.last = kept["last"]
         self.handling.resume(kept["detectors"])
+        self.handling.failures = {
+            place: DetectorFailed(message) for place, message in kept["failures"].items()
+        }
         self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
         self._too_late, self._aside = kept["too_late"], kept["aside"]
         self._settled, self.final_to = kept["settled"]

@@ -11,7 +11,6 @@ class StageCounts(msgspec.Struct):
     handled: int = 0
     replays: int = 0
     replayed: int = 0
-    compared: int = 0
     retracted: int = 0
     snapshots: int = 0
     late: int = 0

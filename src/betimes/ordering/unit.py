@@ -168,6 +168,7 @@ class OrderingUnit:
             "types": self._types,
             "table": self._table.copy(),
             "contradictions": self._contradictions,
+            "suspects": {row: (int(e.ts[0]), e[0].type) for row, e in self._suspects.items()},
             "ended": self._ended,
             "helpers": [None if h is None else h.state_of() for h in self._helpers],
         }
@@ -180,6 +181,10 @@ class OrderingUnit:
         self._known = None
         self._table = kept["table"]
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
+        self._suspects = {
+            row: EventBatch.from_rows([Event(type, ts)])
+            for row, (ts, type) in kept["suspects"].items()
+        }
         for helper, state in zip(self._helpers, kept["helpers"], strict=True):
             if helper is not None:
                 helper.resume(state)
