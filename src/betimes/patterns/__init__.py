@@ -1,0 +1,1 @@
+"""Patterns: say what to look for instead of programming it."""
