@@ -70,6 +70,57 @@ def test_immutable_values_cost_a_reference() -> None:
     assert copy_state({"value": value})["value"] is value
 
 
+def test_what_is_equal_in_the_last_snapshot_shares_its_storage() -> None:
+    first = copy_state({"n": 1, "seen": [1, 2], "names": {"a"}})
+    second = copy_state({"n": 2, "seen": [1, 2], "names": {"a", "b"}}, first)
+    assert second == {"n": 2, "seen": [1, 2], "names": {"a", "b"}}
+    assert second["seen"] is first["seen"]
+    assert second["names"] is not first["names"]
+    assert copy_state({"n": 2, "seen": [1, 2], "names": {"a", "b"}}, second) is second
+
+
+@pytest.mark.parametrize(
+    ("state", "like"),
+    [
+        ({"n": 1}, {"n": True}),
+        ({"n": [1, 2]}, {"n": [1.0, 2]}),
+        ({"n": 1, "seen": [1]}, {"n": 1.0, "seen": [1]}),
+        ({"n": {"a": 1, "b": 2}}, {"n": {"b": 2, "a": 1}}),
+    ],
+)
+def test_what_only_looks_equal_is_not_shared(state: dict[str, Any], like: dict[str, Any]) -> None:
+    copied = copy_state(state, like)
+    assert copied is not like
+    assert repr(copied) == repr(state)
+
+
+def test_lists_that_are_apart_are_not_shared_with_one_that_is_not() -> None:
+    one = [1]
+    like = copy_state({"a": one, "b": one})
+    assert like["a"] is like["b"]
+    copied = copy_state({"a": [1], "b": [1]}, like)
+    assert copied["a"] is not copied["b"]
+
+
+@dataclass
+class Idle:
+    """Has a state that never changes."""
+
+    seen: list[int] = field(default_factory=lambda: list(range(1000)))
+
+    def on_event(self, event: Event) -> None: ...
+
+
+def test_keys_that_rest_share_their_snapshots() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Idle, on="A", emits="B", by="k")
+    engine = Engine(hierarchy, attenuation=0.0, checkpoints=1, slack="1s")
+    engine.feed([Event("A", ts, {"k": 1}) for ts in range(1, 101)])
+    stats = engine.stats["Idle"]
+    assert stats.snapshots == 100
+    assert stats.snapshot_bytes < 20_000  # a hundred lists of their own would take 800,000
+
+
 def test_a_deque_stays_bounded() -> None:
     assert copy_state({"last": deque([1], maxlen=2)})["last"].maxlen == 2
 

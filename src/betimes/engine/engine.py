@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -202,7 +203,7 @@ class Engine:
         self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
-            told[name] = stage.step(*news_for(stage, inputs[name], told), first)
+            told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
         changes = self._changes(told)
         self._steer()
         return changes
@@ -219,8 +220,8 @@ class Engine:
         clock, last = self.hierarchy.clock, self._arrived
         inputs = inputs_of(self._stages, clock, nothing, [], self._groups([]), last)
         for name, stage in self._stages.items():
-            news = stage.step(*news_for(stage, inputs[name], told), last)
-            told[name] = news.join(stage.finish(last))
+            news = _heard(stage, stage.step(*news_for(stage, inputs[name], told), last))
+            told[name] = news.join(_heard(stage, stage.finish(last)))
         return self._changes(told)
 
     def checkpoint(self) -> bytes:
@@ -303,11 +304,7 @@ class Engine:
             replays=counts.replays,
             replayed=counts.replayed,
             snapshots=sum(len(segment.undo) for segment in stage.history.segments),
-            snapshot_bytes=sum(
-                sys.getsizeof(saved) + sum(map(sys.getsizeof, getattr(saved, "values", tuple)()))
-                for segment in stage.history.segments
-                for saved in segment.undo.values()
-            ),
+            snapshot_bytes=_bytes(s.undo.values() for s in stage.history.segments),
             retracted=counts.retracted,
             late=counts.late,
             errors=counts.errors,
@@ -397,6 +394,22 @@ class Engine:
         if self._control.adaptive:
             for name, stage in self._stages.items():
                 stage.unit.attenuation = self._control.value(name)
+
+
+def _bytes(snapshots: Iterable[Iterable[Any]]) -> int:
+    """What snapshots take; what they share counts once."""
+    sizes: dict[int, int] = {}
+    for saved in chain.from_iterable(snapshots):
+        for part in (saved, *(saved.values() if isinstance(saved, dict) else ())):
+            sizes[id(part)] = sys.getsizeof(part)
+    return sum(sizes.values())
+
+
+def _heard(stage: Stage, news: News) -> News:
+    """News as its readers understand it: what one message takes back is looked up."""
+    if stage.ledger is not None:
+        stage.ledger.read(news, stage.reach)
+    return news
 
 
 def _slack_of(

@@ -23,7 +23,7 @@ from betimes.engine.history import ABSENT, Columns, History, Segment, pick
 from betimes.engine.messages import Output, Place
 from betimes.engine.outputs import OutputMaker
 from betimes.engine.runner import DetectorFailed, Made, Runner
-from betimes.engine.snapshots import Snapshot, Snapshotter, same_state
+from betimes.engine.snapshots import Snapshot, Snapshotter
 from betimes.engine.stats import StageCounts
 from betimes.model.event import Event
 
@@ -38,10 +38,16 @@ class Disturbance(msgspec.Struct):
     last: int
     place: Place
     """The earliest place that is not what it was."""
-    why: str
+    cause: tuple[str, Event]
+    """What happened (late, retracted), and to which event."""
     at: int
     breach: bool
     """Whether it goes back to before what was certain."""
+
+    @property
+    def why(self) -> str:
+        what, event = self.cause
+        return f"{what} {event.type} at {event.ts}"
 
     def add(self, other: Disturbance) -> None:
         """Something else happened to the same key."""
@@ -55,6 +61,8 @@ class Disturbance(msgspec.Struct):
 class Replay(msgspec.Struct):
     """What going back led to: outputs before and after, and what on-demand retraction paid."""
 
+    at: int
+    """The newest arrival among what was handled."""
     old: list[Output] = []
     new: list[Output] = []
     handled: int = 0
@@ -62,6 +70,15 @@ class Replay(msgspec.Struct):
     """Events that did not have to be handled again."""
     comparing: float = 0.0
     """Seconds spent to find out."""
+    silent: list[tuple[Columns, list[int]]] = []
+    """Events of which nothing was made, and whose arrivals nobody has asked for."""
+
+    def newest(self) -> int:
+        """The newest arrival so far."""
+        for columns, rows in self.silent:
+            self.at = max(self.at, int(columns.at[rows].max()))
+        self.silent.clear()
+        return self.at
 
 
 class Handling:
@@ -222,13 +239,16 @@ class Handling:
             self._install(key, self._snapshotter.make())
         elif self._snapshotter.stateless:
             segment.undo[key] = None
-        elif self._counts.snapshots % _SAMPLE:
-            segment.undo[key] = self._snapshotter.take(detector)
-            self._counts.snapshots += 1
         else:
-            began = self._time()
-            segment.undo[key] = self._snapshotter.take(detector)
-            self.costs.note_snapshot(self._time() - began)
+            segments = self.history.segments
+            # A key that did not change since the last snapshot shares its storage.
+            before = segments[-2].undo.get(key) if len(segments) > 1 else None
+            like = None if before is ABSENT else before
+            timed = self._counts.snapshots % _SAMPLE == 0
+            began = self._time() if timed else 0.0
+            segment.undo[key] = self._snapshotter.take(detector, like)
+            if timed:
+                self.costs.note_snapshot(self._time() - began)
             self._counts.snapshots += 1
         return self._methods[key]
 
@@ -244,10 +264,9 @@ class Handling:
 
     def replay(self, key: Any, disturbance: Disturbance, *, on_demand: bool) -> Replay:
         """Handle the events of a key again, from the snapshot before its first disturbance."""
-        replay = Replay()
+        replay = Replay(disturbance.at)
         affected = self.history.segments[disturbance.first :]
         detector = self._restored(key, affected)
-        newest = disturbance.at
         for segment in affected:
             self._outputs.unmake(segment.outputs.get(key, ()))
         for index, segment in enumerate(affected, disturbance.first):
@@ -255,10 +274,9 @@ class Handling:
                 segment.undo.pop(key, None)
                 replay.old += segment.outputs.pop(key, ())
                 continue
-            state = ABSENT if detector is None else self._snapshotter.take(detector)
             if on_demand and index > disturbance.last and key in segment.undo:
                 began = self._time()
-                same = same_state(segment.undo[key], state)
+                same = self._is_at(detector, segment.undo[key])
                 replay.comparing += self._time() - began
                 if same:
                     rest = affected[index - disturbance.first :]
@@ -266,16 +284,23 @@ class Handling:
                     for other in rest:
                         self._outputs.keep(other.outputs.get(key, ()), replay.new)
                     break
+            state = ABSENT if detector is None else self._snapshotter.take(detector)
             segment.undo[key] = state
             if detector is None:
                 detector = self._snapshotter.make()
-            detector, newest = self._again(replay, segment, key, detector, newest)
+            detector = self._again(replay, segment, key, detector)
         else:
             if detector is None:
                 self._remove(key)
             else:
                 self._install(key, detector)
         return replay
+
+    def _is_at(self, detector: Any, saved: Snapshot) -> bool:
+        """Whether a detector is in the state that was saved; None is one that does not exist."""
+        if detector is None or saved is ABSENT:
+            return detector is None and saved is ABSENT
+        return self._snapshotter.is_at(detector, saved)
 
     def _restored(self, key: Any, affected: list[Segment]) -> Any:
         """A detector in the state that the key had before these segments; None if it had none."""
@@ -287,17 +312,20 @@ class Handling:
         # A copy: if the replay comes to the same state, the known one stays in place.
         return known and self._snapshotter.restore(self._snapshotter.take(known))
 
-    def _again(
-        self, replay: Replay, segment: Segment, key: Any, detector: Any, newest: int
-    ) -> tuple[Any, int]:
+    def _again(self, replay: Replay, segment: Segment, key: Any, detector: Any) -> Any:
         """Handle the events of a key in one segment again; outputs that come again stay."""
         assert segment.columns is not None
         before = segment.outputs.pop(key, [])
-        known = {(output.id, output.place): output for output in before}
         made, detector = self._run_again(segment, key, detector)
         columns, rows = segment.columns, segment.rows(key)
+        replay.handled += len(rows)
+        replay.old += before
+        if not made:
+            replay.silent.append((columns, rows))
+            return detector
+        known = {(output.id, output.place): output for output in before}
         at = columns.at[rows].tolist()
-        done = 0
+        newest, done = replay.newest(), 0
         after = []
         for number, events in _by_number(made):
             newest = max(newest, *at[done : number + 1])
@@ -306,12 +334,10 @@ class Handling:
             for n, event in enumerate(events):
                 output = self._outputs.make(event, n, place, cause, newest, key)
                 after.append(known.get((output.id, output.place), output))
-        if after:
-            segment.outputs[key] = after
-        replay.old += before
+        segment.outputs[key] = after
         replay.new += after
-        replay.handled += len(rows)
-        return detector, max(newest, max(at[done:], default=newest))
+        replay.at = max(newest, max(at[done:], default=newest))
+        return detector
 
     def _run_again(self, segment: Segment, key: Any, detector: Any) -> tuple[list[Made], Any]:
         """Hand the segment's events of a key to a detector; it may fail and be replaced."""

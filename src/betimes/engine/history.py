@@ -12,6 +12,7 @@ are; an event that lands in a segment later is stored at its end and indexed at 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
@@ -143,7 +144,6 @@ class Segment:
     __slots__ = (
         "_count",
         "_index",
-        "_landed",
         "_parts",
         "last",
         "outputs",
@@ -160,15 +160,13 @@ class Segment:
         self._parts: list[Columns] = []
         self._count = 0
         """Rows in all parts, also of events that were taken out."""
-        self._index: dict[Any, list[int]] | None = None
-        self._landed: dict[int, Place] = {}
+        self._index: defaultdict[Any, list[int]] | None = None
 
     @property
     def columns(self) -> Columns | None:
         """All events of the segment, in the order in which they were added."""
         if len(self._parts) > 1:
             self._parts = [Columns.join(self._parts)]
-            self._landed = {}
         return self._parts[0] if self._parts else None
 
     def extend(self, columns: Columns) -> None:
@@ -180,27 +178,27 @@ class Segment:
         self.size += len(columns)
         self.last = max(self.last, columns.place(len(columns) - 1))
 
-    def rows(self, key: Any) -> list[int]:
-        """The rows of a key's events, in order."""
+    @property
+    def index(self) -> defaultdict[Any, list[int]]:
+        """The rows of every key's events, in order."""
         if self._index is None:
-            self._index = {}
+            self._index = defaultdict(list)
             columns = self.columns
             if columns is not None:
                 self._add(range(len(columns)), columns.keys)
-        return self._index.get(key, [])
+        return self._index
+
+    def rows(self, key: Any) -> list[int]:
+        """The rows of a key's events, in order."""
+        return self.index.get(key, [])
 
     def _add(self, rows: Iterable[int], keys: list[Any] | None) -> None:
-        assert self._index is not None
-        index = self._index
+        index = self.index
         if keys is None:
-            index.setdefault(None, []).extend(rows)
+            index[None].extend(rows)
             return
         for row, key in zip(rows, keys, strict=True):
-            mine = index.get(key)
-            if mine is None:
-                index[key] = [row]
-            else:
-                mine.append(row)
+            index[key].append(row)
 
     def compact(self) -> None:
         """Put what landed here later, or was taken out, in order again."""
@@ -211,28 +209,20 @@ class Segment:
             self._count = len(rows)
             self._index = None
 
-    def insert(self, key: Any, event: Columns) -> None:
-        """Add one event that lands among those that were handled."""
-        rows = self.rows(key)
-        if not rows:
-            assert self._index is not None
-            self._index[key] = rows
-        row, place = self._count, event.place(0)
-        self._parts.append(event)
-        self._count += 1
-        self._landed[row] = place
-        rows.insert(bisect_left(rows, place, key=self._place), row)
-        self.size += 1
-        self.last = max(self.last, place)
-
-    def _place(self, row: int) -> Place:
-        """The place of a row; a few that landed lately do not make the columns be joined."""
-        landed = self._landed.get(row)
-        if landed is not None:
-            return landed
-        columns = self._parts[0] if row < len(self._parts[0]) else self.columns
+    def insert(self, events: Columns) -> None:
+        """Add events that land among those that were handled."""
+        index = self.index
+        first = self._count
+        self._parts.append(events)
+        self._count += len(events)
+        self.size += len(events)
+        columns = self.columns
         assert columns is not None
-        return columns.place(row)
+        place = columns.place
+        for row in range(first, self._count):
+            mine = index[columns.key(row)]
+            mine.insert(bisect_left(mine, place(row), key=place), row)
+        self.last = max(self.last, place(self._count - 1))
 
     def remove(self, key: Any, place: Place) -> None:
         """Take an event out."""
@@ -258,19 +248,30 @@ class History:
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return max(at, 0)
 
-    def insert(self, key: Any, event: Columns) -> int:
-        """Add an event that lands among those that were handled; return its segment.
+    def insert(self, events: Columns) -> list[int]:
+        """Add events, in order, that land among those that were handled; return their segments.
 
-        If it stands behind all events of its segment, it becomes the first of the next one, so that
+        One that stands behind all events of its segment becomes the first of the next one, so that
         the nearest snapshot is gone back to.
         """
-        place = event.place(0)
-        at = self.find(place)
-        if at + 1 < len(self.segments) and self.segments[at].last < place:
-            at += 1
-            self.segments[at].start = place
-        self.segments[at].insert(key, event)
-        return at
+        found: list[int] = []
+        low = 0
+        while low < len(events):
+            place = events.place(low)
+            at = self.find(place)
+            segment = self.segments[at]
+            if at + 1 < len(self.segments) and segment.last < place:
+                at += 1
+                segment = self.segments[at]
+                segment.start = place
+            high = len(events)
+            if at + 1 < len(self.segments):
+                # Places are never equal: what is not before the last one comes after it.
+                high = max(low + 1, events.count_before(segment.last))
+            segment.insert(events.part(low, high))
+            found += [at] * (high - low)
+            low = high
+        return found
 
     def forget(self, before: int) -> list[Segment]:
         """Drop the segments whose events are all older than `before`, but never the last."""

@@ -36,6 +36,8 @@ class Output(msgspec.Struct, gc=False):
     """How much earlier than settled order it was made: the paper's K+."""
     group: Any
     """The key of the stream that it belongs to, if the engine splits the stream."""
+    key: Any
+    """The key whose state made it."""
     base: str
     """What its content hashes to; equal outputs share it and differ in `id` by a number."""
     copy: int
@@ -54,11 +56,21 @@ class Output(msgspec.Struct, gc=False):
         return cls(*kept)
 
 
+class Void(msgspec.Struct, frozen=True):
+    """Everything that events of a key caused from this place on is void."""
+
+    key: Any
+    since: Place
+    why: str
+
+
 class News(msgspec.Struct):
     """What a stage has to say after a batch."""
 
     inserted: list[Output] = []
     deleted: list[Output] = []
+    voids: list[Void] = []
+    """Full retraction does not list what it takes back; a `Ledger` knows."""
     confirmed: list[Output] = []
     late: list[tuple[Event, int, str]] = []
     """Events that came too late to be handled: itself, by how much, which of its equals."""
@@ -74,6 +86,7 @@ class News(msgspec.Struct):
         return News(
             [o for o in self.inserted if id(o) not in brief] + later.inserted,
             self.deleted + [o for o in later.deleted if id(o) not in brief],
+            [],  # looked up already
             [o for o in self.confirmed if id(o) not in gone] + later.confirmed,
             self.late + later.late,
             self.rejected + later.rejected,

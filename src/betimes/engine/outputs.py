@@ -126,6 +126,7 @@ class OutputMaker:
             slack=slack,
             head_start=max(0, cause[0] + slack - clock),
             group=self._group_of(key),
+            key=key,
             base=base,
             copy=copy,
         )

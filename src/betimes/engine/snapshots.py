@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -40,38 +40,63 @@ def _is_flat(value: Any) -> bool:
     return kind in _FLAT and _ATOMS.issuperset(map(type, value))
 
 
-def copy_state(state: dict[str, Any]) -> dict[str, Any]:
+def copy_state(state: dict[str, Any], like: dict[str, Any] | None = None) -> dict[str, Any]:
     """A copy that shares nothing mutable with the original.
+
+    What is equal in `like`, an earlier copy, is shared with it instead of copied again.
 
     >>> state = {"n": 1, "seen": {1, 2}}
     >>> copied = copy_state(state)
     >>> state["seen"].add(3)
     >>> copied
     {'n': 1, 'seen': {1, 2}}
+    >>> copy_state({"n": 1, "seen": {1, 2}}, like=copied) is copied
+    True
     """
     if _ATOMS.issuperset(map(type, state.values())):
+        if like is not None and state == like and same_state(state, like):
+            return like
         return state.copy()
-    containers = [id(value) for value in state.values() if type(value) in _FLAT]
-    if len(containers) == len(set(containers)) and all(map(_is_flat, state.values())):
-        return {
-            name: value if (copier := _FLAT.get(type(value))) is None else copier(value)
-            for name, value in state.items()
-        }
-    return copy.deepcopy(state)
+    if not (_apart(state.values()) and all(map(_is_flat, state.values()))):
+        return copy.deepcopy(state)
+    known = like if like is not None and _apart(like.values()) else {}
+    copied = {
+        name: _copy_flat(value, known.get(name)) if type(value) in _FLAT else value
+        for name, value in state.items()
+    }
+    return known if known and same_state(copied, known) else copied
+
+
+def _apart(values: Iterable[Any]) -> bool:
+    """Whether no two of the containers are one and the same."""
+    containers = [id(value) for value in values if type(value) in _FLAT]
+    return len(containers) == len(set(containers))
+
+
+def _copy_flat(value: Any, known: Any) -> Any:
+    return known if known is not None and same_state(value, known) else _FLAT[type(value)](value)
 
 
 def same_state(one: Snapshot, other: Snapshot) -> bool:
     """Whether two snapshots are equal; arrays are compared by content."""
-    if type(one) is not type(other):
-        return False
+    kind = type(one)
+    if one is other or kind is not type(other):
+        return one is other
+    if kind in _ATOMS:
+        return bool(one == other)
     if isinstance(one, np.ndarray):
         alike = one.shape == other.shape and one.dtype == other.dtype
         return alike and bool(np.array_equal(one, other))
     if isinstance(one, dict):
         # In the same order: a detector can see it.
-        return list(one) == list(other) and all(same_state(one[k], other[k]) for k in one)
+        return list(one) == list(other) and same_state([*one.values()], [*other.values()])
     if isinstance(one, list | tuple | deque):
-        return len(one) == len(other) and all(map(same_state, one, other))
+        kinds = list(map(type, one))
+        if kinds != list(map(type, other)):
+            return False
+        if _ATOMS.issuperset(kinds):
+            return bool(one == other)
+        return all(map(same_state, one, other))
     return bool(one == other)
 
 
@@ -98,20 +123,30 @@ class Snapshotter:
                 "class that needs no arguments, a factory, or an object that can be copied"
             ) from error
 
-    def take(self, detector: Any) -> Snapshot:
-        """The detector's state, safe from what the detector does next."""
+    def take(self, detector: Any, like: Snapshot = None) -> Snapshot:
+        """The detector's state, safe from what the detector does next.
+
+        What is equal in `like`, an earlier snapshot, is shared with it.
+        """
         if self.stateless:
             return None
         try:
             if self._own:
                 return detector.snapshot()
-            return copy_state(self._attributes(detector))
+            return copy_state(self._attributes(detector), like)
         except Exception as error:
             raise DetectorError(
                 f"the state of detector {self._name!r} cannot be snapshotted: "
                 f"{type(error).__name__}: {error}; keep only data in its attributes, or give it "
                 "snapshot() and restore(state)"
             ) from error
+
+    def is_at(self, detector: Any, snapshot: Snapshot) -> bool:
+        """Whether the detector's state is that of the snapshot."""
+        if self.stateless:
+            return True
+        state = detector.snapshot() if self._own else self._attributes(detector)
+        return same_state(state, snapshot)
 
     def restore(self, snapshot: Snapshot) -> Any:
         """A detector in the state of the snapshot; the snapshot can be used again."""

@@ -32,7 +32,8 @@ from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.handling import Disturbance, Handling, Replay
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import ABSENT, Columns, Segment
-from betimes.engine.messages import News, Output
+from betimes.engine.ledger import Ledger
+from betimes.engine.messages import News, Output, Void
 from betimes.engine.outputs import OutputMaker, Path
 from betimes.engine.retraction import Retraction
 from betimes.engine.runner import DetectorFailed
@@ -92,6 +93,10 @@ class Stage:
         self._loaded = (0.0, 0.0, 0)
         self.below: list[Stage] = []
         """The stages that publish what this one subscribes to."""
+        self.ledger = None if retraction.technique == "on-demand" else Ledger()
+        """What the readers of this stage remember of it."""
+        self.reach = -1
+        """Nothing before this time will be gone back to."""
         self._horizon = -1
         self._dated_back = 0
 
@@ -153,8 +158,8 @@ class Stage:
         self.history.segments[segment].remove(key, output.place)
         self.handling.failures.pop((key, output.place), None)
         breach = output.place[0] <= self.final_to
-        why = f"retracted {_name(output.event)}"
-        _disturb(disturbed, key, Disturbance(segment, segment, output.place, why, at, breach))
+        cause = ("retracted", output.event)
+        _disturb(disturbed, key, Disturbance(segment, segment, output.place, cause, at, breach))
 
     def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
@@ -331,6 +336,8 @@ class Stage:
                 for key, numbers in state["outputs"].items()
             }
             self.history.segments.append(segment)
+        if self.ledger is not None:
+            self.ledger.note(outputs)
         self.history.last = kept["last"]
         self.handling.resume(kept["detectors"])
         self.handling.failures = {
@@ -361,13 +368,12 @@ class Stage:
         """Events behind what was handled disturb their keys, the others follow."""
         history = self.history
         behind = columns.count_before(history.last)
-        for row in range(behind):
-            key = columns.key(row)
-            segment = history.insert(key, columns.part(row, row + 1))
-            why = f"late {_name(columns.events[row])}"
-            breach = columns.ts[row] <= self.final_to
+        for row, segment in enumerate(history.insert(columns.part(0, behind))):
             place, at = columns.place(row), int(columns.at[row])
-            _disturb(disturbed, key, Disturbance(segment, segment, place, why, at, breach))
+            cause = ("late", columns.events[row])
+            breach = place[0] <= self.final_to
+            disturbance = Disturbance(segment, segment, place, cause, at, breach)
+            _disturb(disturbed, columns.key(row), disturbance)
         for key, disturbance in disturbed.items():
             self._go_back(key, disturbance, news)
         certain = int(columns.ts.searchsorted(self._certain(), side="right"))
@@ -386,7 +392,7 @@ class Stage:
         replay = self.handling.replay(key, disturbance, on_demand=self.retraction.on_demand)
         self.counts.replays += 1
         self.counts.replayed += replay.handled
-        self._republish(replay, disturbance, news)
+        self._republish(key, replay, disturbance, news)
         self.counts.replaying += self._time() - began
 
     def _certain(self) -> int:
@@ -402,7 +408,7 @@ class Stage:
             self._dated_back = max(self._dated_back, output.cause[0] - output.event.ts)
             self.counts.note_made(output.detected_at - output.event.ts)
 
-    def _republish(self, replay: Replay, disturbance: Disturbance, news: News) -> None:
+    def _republish(self, key: Any, replay: Replay, disturbance: Disturbance, news: News) -> None:
         """Tell what a replay changed: the differences, or all since if retraction is full."""
         old, new = replay.old, replay.new
         if not old and not new:
@@ -410,17 +416,20 @@ class Stage:
             return
         stay = {id(output) for output in new} & {id(output) for output in old}
         gone = [output for output in old if id(output) not in stay]
-        come = [output for output in new if id(output) not in stay]
         self._note_replay(replay, len(gone))
-        if not self.retraction.on_demand:
-            gone += [o for o in old if id(o) in stay and o.cause >= disturbance.place]
-            come += [o for o in new if id(o) in stay and o.cause >= disturbance.place]
+        if self.retraction.on_demand:
+            for output in gone:
+                output.why = disturbance.why
+            news.deleted += gone
+        else:
+            since = disturbance.place
+            gone = [output for output in old if output.cause >= since]
+            stay = {id(output) for output in new if output.cause < since}
+            news.voids.append(Void(key, since, disturbance.why))
         for output in gone:
-            output.why = disturbance.why
             self._open.pop(output.id, None)
         self.counts.retracted += len(gone)
-        news.deleted += gone
-        self._publish(come, news)
+        self._publish([output for output in new if id(output) not in stay], news)
 
     def may_change_from(self) -> int:
         """No output of an earlier time will be taken back any more."""
@@ -459,7 +468,8 @@ class Stage:
                     news.confirmed.append(output)
         self._horizon = max(self._horizon, self.final_to - self._retention)
         changeable = [stage.may_change_from() for stage in self.below]
-        for segment in self.history.forget(min([self._horizon, *changeable])):
+        self.reach = min([self._horizon, *changeable])
+        for segment in self.history.forget(self.reach):
             for outputs in segment.outputs.values():
                 self._outputs.unmake(outputs)
 
@@ -470,10 +480,6 @@ def _disturb(disturbed: dict[Any, Disturbance], key: Any, disturbance: Disturban
         disturbed[key] = disturbance
     else:
         known.add(disturbance)
-
-
-def _name(event: Event) -> str:
-    return f"{event.type} at {event.ts}"
 
 
 def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
