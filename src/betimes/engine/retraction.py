@@ -18,8 +18,12 @@ TECHNIQUES: tuple[Technique, ...] = ("full", "on-demand", "auto")
 
 _TRIAL = 32
 """Replays after which `auto` judges."""
+_CLEAR = 4
+"""Or so many, if comparing took so many times what it was worth."""
 _PAUSE = 256
-"""Replays with full retraction after which `auto` tries on demand again."""
+"""Replays with full retraction after which `auto` tries on demand again; twice as many after every
+trial that brings nothing, up to `_LONGEST`."""
+_LONGEST = 65_536
 
 
 class Retraction:
@@ -36,6 +40,7 @@ class Retraction:
         self.reason = "as configured"
         if technique == "auto":
             self.reason = "on demand, until there is something to judge by"
+        self._pause = _PAUSE
         self._begin()
 
     def _begin(self) -> None:
@@ -58,7 +63,8 @@ class Retraction:
         self._cost += comparing
         # An output that does not travel spares at least one event its handling above.
         self._gain += (spared + 2 * (outputs - changed)) * handling
-        if self._replays >= (_TRIAL if self.on_demand else _PAUSE):
+        clear = self._replays >= _CLEAR and self._cost > _CLEAR * self._gain
+        if self._replays >= _TRIAL or clear if self.on_demand else self._replays >= self._pause:
             self._judge()
 
     def _judge(self) -> None:
@@ -67,6 +73,7 @@ class Retraction:
             self.reason = "on demand again, to see whether it pays by now"
         else:
             self.on_demand = self._gain >= self._cost
+            self._pause = _PAUSE if self.on_demand else min(2 * self._pause, _LONGEST)
             self.reason = (
                 f"{'on demand' if self.on_demand else 'full'}: in {self._replays} replays "
                 f"{self._same} of {self._outputs} outputs stayed as they were and {self._spared} "

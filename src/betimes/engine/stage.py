@@ -422,9 +422,11 @@ class Stage:
                 output.why = disturbance.why
             news.deleted += gone
         else:
-            since = disturbance.place
+            # A detector per batch may be handed its events in other batches, and so tell other
+            # causes than before.
+            since = min([disturbance.place, *(output.cause for output in gone)])
             gone = [output for output in old if output.cause >= since]
-            stay = {id(output) for output in new if output.cause < since}
+            stay -= {id(output) for output in gone}
             news.voids.append(Void(key, since, disturbance.why))
         for output in gone:
             self._open.pop(output.id, None)
