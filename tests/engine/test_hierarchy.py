@@ -268,3 +268,10 @@ def test_a_detector_per_batch_is_known_by_its_method() -> None:
     hierarchy = Hierarchy()
     hierarchy.add(BatchSum("sum"), on="A", emits="sum")
     assert [node.maker.kind for node in hierarchy] == ["batch"]
+
+
+@pytest.mark.parametrize("type", ["late", "rejected"])
+def test_the_engines_own_types_are_not_for_detectors(type: str) -> None:
+    hierarchy = Hierarchy(clock="A")
+    with pytest.raises(HierarchyError, match=f"they are the engine's own.*rename '{type}'"):
+        hierarchy.add(lambda event: event, on="A", emits=type)

@@ -29,7 +29,7 @@ from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.split import Split
-from betimes.engine.stage import Stage, keys_of
+from betimes.engine.stage import END, Stage, keys_of
 from betimes.engine.stats import DetectorStats
 from betimes.engine.wiring import inputs_of, news_for
 from betimes.model import (
@@ -42,6 +42,7 @@ from betimes.model import (
     microseconds,
 )
 from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
+from betimes.model.duration import LONGEST
 from betimes.ordering import OrderingUnit, SlackPolicy
 
 Ints = npt.NDArray[np.int64]
@@ -131,6 +132,9 @@ class Engine:
         self._span_began, self._span = time(), 0.0
         self._loads: dict[str, Load] = {}
         self._arrived = 0
+        self._newest = -1
+        """The largest time of all events."""
+        self._max_skew = LONGEST if max_skew is None else microseconds(max_skew, "max_skew")
         self._seq = 0
         self.rejected = 0
         """Clock events that were too far ahead and taken out of the stream."""
@@ -180,7 +184,7 @@ class Engine:
         clock = self.hierarchy.clock
         inputs = inputs_of(self._stages, clock, batch, rows, groups, self._arrived)
         try:
-            return self._feed(inputs, len(batch))
+            return self._feed(inputs, batch.ts)
         except BaseException as error:
             self._broken = error
             raise
@@ -198,30 +202,39 @@ class Engine:
             if count and name not in self._used:
                 self.ignored[name] += count
 
-    def _feed(self, inputs: dict[str, Arrivals], count: int) -> ChangeBatch:
+    def _feed(self, inputs: dict[str, Arrivals], ts: Ints) -> ChangeBatch:
         first = self._arrived
-        self._arrived += count
+        self._arrived += len(ts)
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
+        clocks = [stage.unit.stats.clock for stage in self._stages.values()]
+        # An event that is absurdly far ahead says nothing about the time.
+        sound = ts <= max(clock or 0 for clock in clocks) + self._max_skew
+        self._newest = max(self._newest, int(ts.max(initial=-1, where=sound)))
         changes = self._changes(told)
         self._steer()
         return changes
 
-    def finish(self) -> ChangeBatch:
-        """End of the stream: everything settles, everything that stands becomes final."""
+    def finish(self, *, advance: bool = True) -> ChangeBatch:
+        """End of the stream: everything settles, everything that stands becomes final.
+
+        Time runs out: open windows close, and what did not happen is reported. With
+        `advance=False` it stays at the last event.
+        """
         if self._ended:
             raise StreamEndedError("expected finish() once, but it was called again")
         self._ended = True
         if self._split is not None:
-            return self._split.finish()
+            return self._split.finish(advance=advance)
         told: dict[str, News] = {}
+        time = END if advance else self._newest
         nothing = EventBatch.concat([])
         clock, last = self.hierarchy.clock, self._arrived
         inputs = inputs_of(self._stages, clock, nothing, [], self._groups([]), last)
         for name, stage in self._stages.items():
             news = _heard(stage, stage.step(*news_for(stage, inputs[name], told), last))
-            told[name] = news.join(_heard(stage, stage.finish(last)))
+            told[name] = news.join(_heard(stage, stage.finish(last, time)))
         return self._changes(told)
 
     def checkpoint(self) -> bytes:
@@ -238,6 +251,7 @@ class Engine:
                 "format": FORMAT,
                 "hierarchy": self._fingerprint(),
                 "arrived": self._arrived,
+                "newest": self._newest,
                 "seq": self._seq,
                 "ended": self._ended,
                 "stages": stages,
@@ -269,6 +283,7 @@ class Engine:
                 f"{kept['hierarchy']}\nand this one is\n{self._fingerprint()}"
             )
         self._arrived, self._seq = kept["arrived"], kept["seq"]
+        self._newest = kept["newest"]
         self._ended = kept["ended"]
         for name, stage in self._stages.items():
             stage.resume(loads(kept["stages"][name], f"the checkpoint of detector {name!r}"))

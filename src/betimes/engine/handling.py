@@ -9,9 +9,11 @@ still holds, and so does the detector as it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from heapq import heappop, heappush
+from itertools import count, groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,9 +22,9 @@ import numpy as np
 from betimes.engine.checkpoints import CheckpointModel, Costs
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import ABSENT, Columns, History, Segment, pick
-from betimes.engine.messages import Output, Place
-from betimes.engine.outputs import OutputMaker
-from betimes.engine.runner import DetectorFailed, Made, Runner
+from betimes.engine.messages import TIME, Output, Place
+from betimes.engine.outputs import OutputMaker, encode
+from betimes.engine.runner import DetectorFailed, Due, Made, Runner
 from betimes.engine.snapshots import Snapshot, Snapshotter
 from betimes.engine.stats import StageCounts
 from betimes.model.event import Event
@@ -81,6 +83,31 @@ class Replay(msgspec.Struct):
         return self.at
 
 
+class When:
+    """With which arrivals the events of a batch, and all before them of their keys, were known."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._at, self._keys = columns.at, columns.keys
+        self._newest = np.maximum.accumulate(self._at)
+
+    def made(self, row: int) -> int:
+        """When something could be made of this event."""
+        at = int(self._at[row])
+        if self._keys is None or self._newest[row] == at:
+            return int(self._newest[row])
+        later = np.flatnonzero(self._at[:row] > at).tolist()
+        mine = [int(self._at[n]) for n in later if self._keys[n] == self._keys[row]]
+        return max(mine, default=at)
+
+    def known(self, row: int) -> int:
+        """When all before it of its key were known; -1 if there is none."""
+        before = self._at[:row]
+        if self._keys is None:
+            return int(before.max(initial=-1))
+        mine = [n for n in range(row) if self._keys[n] == self._keys[row]]
+        return int(before[mine].max(initial=-1))
+
+
 class Handling:
     """The detectors of one stage, their history, and the way back."""
 
@@ -107,6 +134,12 @@ class Handling:
         """Where detectors fail as things stand."""
         self._detectors: dict[Any, Any] = {}
         self._methods: dict[Any, Any] = {}
+        self._timed = node.maker.timed
+        self.time = -1
+        """How far time has come for detectors that have deadlines."""
+        self._armed: dict[Any, int] = {}
+        self._deadlines: list[tuple[int, int, Any]] = []
+        self._count = count()
 
     def snapshots(self) -> dict[Any, Snapshot]:
         """The state of every key, as it is now."""
@@ -116,18 +149,18 @@ class Handling:
         """Go on from states that were kept."""
         for key, snapshot in snapshots.items():
             self._install(key, self._snapshotter.restore(snapshot))
+        if self._timed:
+            self.arm(snapshots)
 
     # Forward
 
-    def append(
-        self, columns: Columns, start: int, certain: int, *, early: bool
-    ) -> Iterator[list[Output]]:
+    def append(self, columns: Columns, start: int, certain: int) -> Iterator[list[Output]]:
         """Handle the events from `start` on, which follow all others; yield what is made.
 
-        The first `certain` events can only be disturbed by one that breaks the slack. `early` tells
-        that events may have been released before others that stand in front of them.
+        The first `certain` events can only be disturbed by one that breaks the slack.
         """
         segments = self.history.segments
+        when = When(columns)
         while start < len(columns):
             speculative = start >= certain
             length = self._checkpoints.length(self.costs, speculative=speculative)
@@ -138,11 +171,13 @@ class Handling:
             end = min(start + room, len(columns) if speculative else certain)
             whole = start == 0 and end == len(columns)
             part = columns if whole else columns.part(start, end)
-            yield from self._handle(part, segments[-1], early=early)
+            yield from self._handle(part, segments[-1], when, start)
             start = end
 
-    def _handle(self, columns: Columns, segment: Segment, *, early: bool) -> Iterator[list[Output]]:
-        """Handle events as part of the last segment."""
+    def _handle(
+        self, columns: Columns, segment: Segment, when: When, start: int
+    ) -> Iterator[list[Output]]:
+        """Handle events as part of the last segment; they are the batch's from `start` on."""
         known = len(segment.undo)
         began = self._time()
         made = self._run_forward(segment, columns)
@@ -150,14 +185,71 @@ class Handling:
         segment.extend(columns)
         self.history.last = columns.place(len(columns) - 1)
         self._counts.handled += len(columns)
-        made_at = _made_at(columns) if made and early else columns.at.item
         make = self._outputs.make
-        for number, events in _by_number(made):
+        for number, items in _by_number(made):
             key = columns.key(number)
-            place, cause, at = columns.place(number), columns.events[number], made_at(number)
-            mine = [make(event, n, place, cause, at, key) for n, event in enumerate(events)]
+            place, cause, at = (
+                columns.place(number),
+                columns.events[number],
+                when.made(start + number),
+            )
+            mine = []
+            if self._timed and type(items[0]) is Due:
+                due, items = _split_due(items)
+                mine += self._make_due(due, key, when.known(start + number), at)
+            mine += [make(event, n, place, cause, at, key) for n, event in enumerate(items)]
             segment.outputs.setdefault(key, []).extend(mine)
             yield mine
+
+    # Time
+
+    def arm(self, keys: Iterable[Any]) -> None:
+        """Note the deadlines of these keys."""
+        for key in keys:
+            detector = self._detectors.get(key)
+            deadline = None if detector is None else detector.deadline
+            if deadline is not None and self._armed.get(key) != deadline:
+                self._armed[key] = deadline
+                heappush(self._deadlines, (deadline, next(self._count), key))
+
+    def run_out(self, ts: int, at: int) -> Iterator[list[Output]]:
+        """Time has come to `ts`: call the detectors whose deadlines have passed, in order."""
+        self.time = max(self.time, ts)
+        while self._deadlines and self._deadlines[0][0] <= ts:
+            deadline, _, key = heappop(self._deadlines)
+            if self._armed.get(key) == deadline:
+                del self._armed[key]
+            detector = self._detectors.get(key)
+            if detector is None or detector.deadline is None or detector.deadline > ts:
+                continue
+            if not self.history.segments:
+                self.history.segments.append(Segment((deadline, TIME, b"")))
+            segment = self.history.segments[-1]
+            made = self._run_until(segment, key, ts)
+            self.arm([key])
+            outputs = self._make_due(made, key, -1, at)
+            segment.outputs.setdefault(key, []).extend(outputs)
+            yield outputs
+
+    def _run_until(self, segment: Segment, key: Any, ts: int) -> list[Due]:
+        method = self._touch(segment, key)
+        made = self._runner.run_until(method, ts)
+        # An event that stands before a deadline which has passed disturbs like any that is late.
+        self.history.last = max(self.history.last, (method.passed, TIME, b""))
+        return made
+
+    def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
+        """Outputs of deadlines, made when time had come there and what stands before was known."""
+        outputs = []
+        for ts, items in groupby(made, key=attrgetter("ts")):
+            cause, event = (ts, TIME, encode(key)), Event("time", ts)
+            when = self._outputs.path.reaches(ts)
+            when = min(at, max(when, newest)) if max(when, newest) >= 0 else at
+            outputs += [
+                self._outputs.make(due.event, n, cause, event, when, key)
+                for n, due in enumerate(items)
+            ]
+        return outputs
 
     def _run_forward(self, segment: Segment, columns: Columns) -> list[Made]:
         """Hand events to their detectors; if one fails, do it again with care."""
@@ -294,7 +386,23 @@ class Handling:
                 self._remove(key)
             else:
                 self._install(key, detector)
+                if self._timed:
+                    self._catch_up(replay, key)
         return replay
+
+    def _catch_up(self, replay: Replay, key: Any) -> None:
+        """After a replay: time had come further than the last event."""
+        segment = self.history.segments[-1]
+        made = self._run_until(segment, key, self.time)
+        newest = replay.newest()
+        known = {(output.id, output.place): output for output in replay.old}
+        outputs = [
+            known.get((output.id, output.place), output)
+            for output in self._make_due(made, key, newest, newest)
+        ]
+        if outputs:
+            segment.outputs.setdefault(key, []).extend(outputs)
+            replay.new += outputs
 
     def _is_at(self, detector: Any, saved: Snapshot) -> bool:
         """Whether a detector is in the state that was saved; None is one that does not exist."""
@@ -315,25 +423,29 @@ class Handling:
     def _again(self, replay: Replay, segment: Segment, key: Any, detector: Any) -> Any:
         """Handle the events of a key in one segment again; outputs that come again stay."""
         assert segment.columns is not None
-        before = segment.outputs.pop(key, [])
+        old = segment.outputs.pop(key, [])
         made, detector = self._run_again(segment, key, detector)
         columns, rows = segment.columns, segment.rows(key)
         replay.handled += len(rows)
-        replay.old += before
+        replay.old += old
         if not made:
             replay.silent.append((columns, rows))
             return detector
-        known = {(output.id, output.place): output for output in before}
+        known = {(output.id, output.place): output for output in old}
         at = columns.at[rows].tolist()
         newest, done = replay.newest(), 0
         after = []
-        for number, events in _by_number(made):
-            newest = max(newest, *at[done : number + 1])
+        for number, items in _by_number(made):
+            before = max([newest, *at[done:number]])
+            newest = max(before, at[number])
             done = number + 1
             place, cause = columns.place(rows[number]), columns.events[rows[number]]
-            for n, event in enumerate(events):
-                output = self._outputs.make(event, n, place, cause, newest, key)
-                after.append(known.get((output.id, output.place), output))
+            if self._timed and type(items[0]) is Due:
+                due, items = _split_due(items)
+                after += self._make_due(due, key, before, newest)
+            for n, event in enumerate(items):
+                after.append(self._outputs.make(event, n, place, cause, newest, key))
+        after = [known.get((output.id, output.place), output) for output in after]
         segment.outputs[key] = after
         replay.new += after
         replay.at = max(newest, max(at[done:], default=newest))
@@ -355,22 +467,12 @@ class Handling:
         return [(number[row], event) for row, event in made], detector
 
 
-def _made_at(columns: Columns) -> Callable[[int], int]:
-    """Tells with which arrival an event, and all before it of its key, had been released."""
-    at, keys = columns.at, columns.keys
-    newest = np.maximum.accumulate(at)
-
-    def made_at(number: int) -> int:
-        if keys is None or newest[number] == at[number]:
-            return int(newest[number])
-        later = np.flatnonzero(at[:number] > at[number]).tolist()
-        mine = (int(at[row]) for row in later if keys[row] == keys[number])
-        return max(mine, default=int(at[number]))
-
-    return made_at
+def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
+    """What a detector made because time had come there, and what it made of the event itself."""
+    return [i for i in items if type(i) is Due], [i for i in items if type(i) is not Due]
 
 
-def _by_number(made: list[Made]) -> Iterator[tuple[int, list[Event]]]:
+def _by_number(made: list[Made]) -> Iterator[tuple[int, list[Any]]]:
     """What was made, by the number of the event that it was made from."""
     for number, pairs in groupby(made, key=lambda pair: pair[0]):
         yield number, [event for _, event in pairs]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from betimes.model.change import LATE, REJECTED
 from betimes.model.detector import Maker
 from betimes.model.errors import BetimesError, OptionError
 from betimes.ordering.clock import parse_clock
@@ -72,6 +73,12 @@ class Hierarchy:
         """
         maker = Maker(detector)
         node = Node(name or maker.name, maker, _names(on, "on"), _names(emits, "emits"), by)
+        for type in {LATE, REJECTED}.intersection(node.emits):
+            raise HierarchyError(
+                f"expected other names than {LATE!r} and {REJECTED!r} for what a detector makes: "
+                f"they are the engine's own, but {node.name!r} has emits={list(node.emits)}; "
+                f"rename {type!r}"
+            )
         if node.name in self._nodes:
             raise HierarchyError(
                 f"expected a name of its own for each detector, got name={node.name!r} twice; "

@@ -14,8 +14,10 @@ Place = tuple[int, int, Any]
 Input events have rank 0 and their arrival number as tie. The rank of a derived event tells level
 and detector, its tie is the place of its cause and the number among the cause's outputs (for a
 detector per batch, which does not tell its causes: first the key, then the order of making). So
-ties in time have one order, whatever the arrival.
+ties in time have one order, whatever the arrival. A deadline stands before all events of its time,
+with the rank `TIME`; its tie tells the key.
 """
+TIME = -1
 
 
 class Output(msgspec.Struct, gc=False):

@@ -42,7 +42,7 @@ def encode(content: object) -> bytes:
 class Path:
     """Clock and slack of a stage along the arrivals of a batch."""
 
-    __slots__ = ("_arrivals", "_before", "_clocks", "_dense", "_first", "_slacks")
+    __slots__ = ("_arrivals", "_before", "_bounds", "_clocks", "_dense", "_first", "_slacks")
 
     def __init__(
         self,
@@ -50,11 +50,14 @@ class Path:
         arrivals: Ints = _NONE,
         clocks: Ints = _NONE,
         slacks: Ints = _NONE,
+        bounds: Ints = _NONE,
     ) -> None:
         self._before = before
         self._arrivals = arrivals
         self._clocks = clocks
         self._slacks = slacks
+        self._bounds = bounds
+        """How far time had come before the batch, then after each arrival; only where asked for."""
         self._first = int(arrivals[0]) if len(arrivals) else 0
         self._dense = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
 
@@ -68,6 +71,16 @@ class Path:
         if index < 0:
             return self._before
         return int(self._clocks[index]), int(self._slacks[index])
+
+    def reaches(self, ts: int) -> int:
+        """With which arrival of the batch time comes to `ts`; -1 if it had come there before."""
+        index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
+        return int(self._arrivals[index]) if index >= 0 else -1
+
+    @property
+    def time(self) -> int:
+        """How far time has come; -1 where nobody asks."""
+        return int(self._bounds[-1]) if len(self._bounds) else -1
 
     @property
     def end(self) -> tuple[int, int]:

@@ -5,17 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from betimes.engine.hierarchy import Node
 from betimes.model.batch import EventBatch
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 
-Made = tuple[int, Event]
+Made = tuple[int, "Event | Due"]
 """Number of the event that was handled, event that the detector made."""
+
+PATIENCE = 100_000
+"""So often in a row a detector may set a deadline that has passed already."""
 
 
 class DetectorFailed(DetectorError):
     """A detector raised, or made what it must not."""
+
+
+class Due(msgspec.Struct, gc=False):
+    """What a detector made because a time had come."""
+
+    ts: int
+    event: Event
+
+
+class Timed:
+    """A detector with deadlines, as one method: time first, then the event."""
+
+    def __init__(self, detector: Any) -> None:
+        self.__self__ = detector
+        self.passed = -1
+        """The last deadline that has passed."""
+
+    def __call__(self, event: Event) -> list[Event | Due]:
+        made: list[Event | Due] = []
+        deadline = self.__self__.deadline
+        if deadline is not None and deadline <= event.ts:
+            made += self.until(event.ts)
+        result = self.__self__.on_event(event)
+        if result is not None:
+            made += [result] if type(result) is Event else result
+        return made
+
+    def until(self, ts: int) -> list[Due]:
+        """Time has come to `ts`."""
+        made: list[Due] = []
+        detector = self.__self__
+        for _ in range(PATIENCE):
+            deadline = detector.deadline
+            if deadline is None or deadline > ts:
+                return made
+            self.passed = deadline
+            result = detector.on_time(deadline)
+            if result is not None:
+                events = [result] if type(result) is Event else result
+                made += [Due(deadline, event) for event in events]
+        raise RuntimeError(
+            f"its deadline is still {detector.deadline} after {PATIENCE:,} calls of on_time(); "
+            "set it to a later time, or to None"
+        )
 
 
 class Runner:
@@ -30,6 +79,8 @@ class Runner:
         """What is called for an event (or a batch of them)."""
         if self.node.maker.kind == "function":
             return detector
+        if self.node.maker.timed:
+            return Timed(detector)
         return detector.on_batch if self._batch else detector.on_event
 
     def run(self, method: Any, events: Sequence[Event]) -> list[Made]:
@@ -79,6 +130,15 @@ class Runner:
         self._check(made)
         return made
 
+    def run_until(self, method: Timed, ts: int) -> list[Due]:
+        """Tell a detector that time has come to `ts`."""
+        try:
+            made = method.until(ts)
+        except Exception as error:
+            raise self._failure(error, Event("time", ts), method) from error
+        self._check((0, due) for due in made)
+        return made
+
     def _run_batch(self, method: Any, events: Sequence[Event]) -> list[Made]:
         last = len(events) - 1
         try:
@@ -93,7 +153,8 @@ class Runner:
 
     def _check(self, made: Iterable[Made]) -> None:
         """Refuse what is no event, or of a type that was not declared."""
-        for _, event in made:
+        for _, item in made:
+            event = item.event if type(item) is Due else item
             if type(event) is not Event:
                 raise DetectorFailed(
                     f"expected detector {self.node.name!r} to make Event objects, got {event!r}; "

@@ -41,8 +41,9 @@ class Split:
             changes += self.engines[group].feed_rows(part, [rows[n] for n in numbers])
         return self._numbered(changes)
 
-    def finish(self) -> ChangeBatch:
-        return self._numbered([c for engine in self.engines.values() for c in engine.finish()])
+    def finish(self, *, advance: bool) -> ChangeBatch:
+        every = (engine.finish(advance=advance) for engine in self.engines.values())
+        return self._numbered([change for changes in every for change in changes])
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Go on from a checkpoint."""

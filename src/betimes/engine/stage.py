@@ -45,6 +45,7 @@ from betimes.ordering import NEVER, Ordered, OrderingUnit
 Ints = npt.NDArray[np.int64]
 
 END = 2**63 - 1
+NOTHING: Ints = np.empty(0, np.int64)
 
 
 class Stage:
@@ -123,19 +124,20 @@ class Stage:
             events, at, _ = self._waiting.take(np.array([rejected]))
             news.rejected.append((events[0], at[0]))
         columns = self._handed(answer, arrivals.at, row, news)
-        self._take_in(columns, disturbed, news)
+        last = int(arrivals.at[-1]) if len(arrivals.at) else first
+        self._take_in(columns, disturbed, news, last, self._outputs.path.time)
         self._waiting.trim(self.unit.held_rows)
         self._settle(news)
         self.counts.busy += self._time() - began
         return news
 
-    def finish(self, last: int) -> News:
-        """The stream has ended: handle what is left; everything is final."""
+    def finish(self, last: int, time: int) -> News:
+        """The stream has ended at this time: handle what is left; everything is final."""
         began = self._time()
         news = News()
         self._outputs.path = Path(self._outputs.path.end)
         columns = self._handed(self.unit.finish(), np.array([last]), 0, news)
-        self._take_in(columns, {}, news)
+        self._take_in(columns, {}, news, last, time)
         self._settled = END
         self._unsure.clear()
         self._settle(news)
@@ -165,7 +167,8 @@ class Stage:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
-        self._outputs.path = Path(before, arrivals.at, clock, slack)
+        bounds = self._pass_time(clock, slack) if self.node.maker.timed else NOTHING
+        self._outputs.path = Path(before, arrivals.at, clock, slack, bounds)
         if not len(clock):
             return
         # As long as nothing is learned, the newest instant stays open.
@@ -180,6 +183,14 @@ class Stage:
             for index in np.flatnonzero(np.diff(known, prepend=before[1]) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
                 news.notices.append((int(arrivals.at[index]), ts))
+
+    def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
+        """How far time comes for detectors with deadlines: as far as events are released."""
+        waited = np.ceil(self.unit.attenuation * slack).astype(np.int64)
+        bounds = np.concatenate(
+            ([self.handling.time], np.where(clock == NEVER, -1, clock) - waited)
+        )
+        return np.maximum.accumulate(bounds)
 
     def _note_late(self, arrivals: Arrivals, certain: Ints, row: int) -> None:
         """Note the events that come after their place has settled, and by how much."""
@@ -313,6 +324,7 @@ class Stage:
             "aside": self._aside,
             "settled": (self._settled, self.final_to),
             "before": self._outputs.path.end,
+            "time": self.handling.time,
             "horizon": (self._horizon, self._dated_back),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
         }
@@ -339,6 +351,7 @@ class Stage:
         if self.ledger is not None:
             self.ledger.note(outputs)
         self.history.last = kept["last"]
+        self.handling.time = kept["time"]
         self.handling.resume(kept["detectors"])
         self.handling.failures = {
             place: DetectorFailed(message) for place, message in kept["failures"].items()
@@ -364,8 +377,15 @@ class Stage:
 
     # Handling events
 
-    def _take_in(self, columns: Columns, disturbed: dict[Any, Disturbance], news: News) -> None:
-        """Events behind what was handled disturb their keys, the others follow."""
+    def _take_in(
+        self,
+        columns: Columns,
+        disturbed: dict[Any, Disturbance],
+        news: News,
+        last: int,
+        time: int,
+    ) -> None:
+        """Events behind what was handled disturb their keys, others follow; then time passes."""
         history = self.history
         behind = columns.count_before(history.last)
         for row, segment in enumerate(history.insert(columns.part(0, behind))):
@@ -377,12 +397,15 @@ class Stage:
         for key, disturbance in disturbed.items():
             self._go_back(key, disturbance, news)
         certain = int(columns.ts.searchsorted(self._certain(), side="right"))
-        early = self.unit.attenuation < 1.0
-        for outputs in self.handling.append(columns, behind, certain, early=early):
+        for outputs in self.handling.append(columns, behind, certain):
             self._publish(outputs, news)
         touched = set(disturbed)
-        if len(columns) and columns.keys is not None:
-            touched.update(columns.keys)
+        if len(columns):
+            touched.update([None] if columns.keys is None else columns.keys)
+        if self.node.maker.timed:
+            self.handling.arm(touched)
+            for outputs in self.handling.run_out(time, last):
+                self._publish(outputs, news)
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
         self.handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
 

@@ -8,6 +8,11 @@ Each returns an event, any number of them (it may be a generator), or None. What
 depend only on its state and on the events it is handed: no clock, no files, no randomness.
 The state is the object's attributes, or what its own `snapshot()` returns and `restore(state)`
 takes back.
+
+A detector per event that waits for something *not* to happen has an attribute `deadline` (a time,
+or None) and a method `on_time(ts)`. When stream time reaches the deadline, and before any event of
+that time, `on_time` is called with it; it returns events like `on_event`, and must move the
+deadline on.
 """
 
 from __future__ import annotations
@@ -48,6 +53,17 @@ class Maker:
             )
         self.name = getattr(detector, "__name__", None) or type(detector).__name__
         self.source = detector
+        self.timed = self.kind == "event" and _is_timed(self.make)
+
+
+def _is_timed(make: Callable[[], Any]) -> bool:
+    detector = make
+    if not hasattr(detector, "on_time"):
+        try:
+            detector = make()
+        except Exception:  # noqa: BLE001 - whoever makes the first one reports it
+            return False
+    return callable(getattr(detector, "on_time", None))
 
 
 def _is_function(detector: Any) -> bool:

@@ -16,9 +16,15 @@ Placed = tuple[tuple[int, int, Any], Event, Any]
 
 
 def oracle(
-    hierarchy: Hierarchy, events: Iterable[Event], *, by: str | None = None
+    hierarchy: Hierarchy,
+    events: Iterable[Event],
+    *,
+    by: str | None = None,
+    advance: bool = True,
 ) -> Counter[tuple[str, int, str]]:
     """What the hierarchy detects if the events come in perfect order, as `fold` writes it.
+
+    In the end time runs out, or, with `advance=False`, stays at the last event.
 
     >>> def fast(event):
     ...     if event["v"] > 5:
@@ -32,6 +38,7 @@ def oracle(
         ((event.ts, 0, seq), event, None if by is None else event.payload[by])
         for seq, event in enumerate(events)
     ]
+    end = 2**63 - 1 if advance else max((place[0] for place, *_ in known), default=-1)
     nodes = {node.name: node for node in hierarchy}
     found: Counter[tuple[str, int, str]] = Counter()
     for number, (name, level) in enumerate(hierarchy.levels().items()):
@@ -43,14 +50,35 @@ def oracle(
             key = (group, None if node.by is None else event.payload[node.by])
             if key not in detectors:
                 detectors[key] = node.maker.make()
-            for n, output in enumerate(call(node.maker.kind, detectors[key], event)):
-                tie: Any = (place, n)
+            due = run_out(detectors[key], place[0], key) if node.maker.timed else []
+            results = [
+                (place, n, e) for n, e in enumerate(call(node.maker.kind, detectors[key], event))
+            ]
+            for cause, n, output in [*due, *results]:
+                tie: Any = (cause, n)
                 if node.maker.kind == "batch":
-                    tie = (msgspec.json.encode(key, enc_hook=repr, order="sorted"), place, n)
+                    tie = (encoded(key), cause, n)
                 made.append(((output.ts, level * 1000 + number, tie), output, group))
+        for key, detector in detectors.items() if node.maker.timed else ():
+            for cause, n, output in run_out(detector, end, key):
+                made.append(((output.ts, level * 1000 + number, (cause, n)), output, key[0]))
         found.update(content(event) for _, event, _ in made)
         known += made
     return found
+
+
+def run_out(detector: Any, ts: int, key: Any) -> list[tuple[tuple[int, int, Any], int, Event]]:
+    """What a detector makes of deadlines up to a time: with their places, and numbered."""
+    made = []
+    while detector.deadline is not None and detector.deadline <= ts:
+        deadline = detector.deadline
+        place = (deadline, -1, encoded(key))
+        made += [(place, n, e) for n, e in enumerate(listed(detector.on_time(deadline)))]
+    return made
+
+
+def encoded(key: Any) -> bytes:
+    return msgspec.json.encode(key, enc_hook=repr, order="sorted")
 
 
 def call(kind: str, detector: Any, event: Event) -> list[Event]:
@@ -59,6 +87,10 @@ def call(kind: str, detector: Any, event: Event) -> list[Event]:
         result = detector.on_batch(EventBatch.from_rows([event]))
     else:
         result = detector(event) if kind == "function" else detector.on_event(event)
+    return listed(result)
+
+
+def listed(result: Any) -> list[Event]:
     if result is None:
         return []
     return [result] if isinstance(result, Event) else list(result)

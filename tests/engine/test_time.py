@@ -1,0 +1,205 @@
+"""Detectors that wait for something not to happen: deadlines, early and right like everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from betimes.engine import Engine, Hierarchy
+from betimes.model import Event
+from betimes.model.change import fold
+from betimes.model.detector import DetectorError
+from betimes.testing.oracle import oracle
+from betimes.testing.strategies import cut
+from tests.engine.material import Count, feed_all, flat, one_by_one, streams
+
+
+@dataclass
+class Unanswered:
+    """An A that no B follows within so many microseconds."""
+
+    patience: int = 10
+    waiting: list[int] = field(default_factory=list)
+
+    @property
+    def deadline(self) -> int | None:
+        return self.waiting[0] + self.patience if self.waiting else None
+
+    def on_event(self, event: Event) -> Event | None:
+        if event.type == "A":
+            self.waiting.append(event.ts)
+        elif self.waiting:
+            return Event("answered", event.ts, {"k": 0, "to": self.waiting.pop(0)})
+        return None
+
+    def on_time(self, ts: int) -> Iterator[Event]:
+        yield Event("unanswered", ts, {"k": 0, "to": self.waiting.pop(0)})
+
+
+def hierarchy(by: str | None = None) -> Hierarchy:
+    made = Hierarchy(clock=("A", "B"))
+    made.add(Unanswered, on=("A", "B"), emits=("answered", "unanswered"), by=by)
+    return made
+
+
+def levels(patience: int, by: str | None) -> Hierarchy:
+    """Deadlines on two levels, and a count above that sees their order."""
+    made = Hierarchy(clock="A")
+    made.add(Unanswered(patience), on=("A", "B"), emits=("answered", "unanswered"), by=by)
+    made.add(Late(), on=("unanswered", "C"), emits="tardy", by="k")
+    made.add(Count("n", 1), on=("answered", "unanswered", "tardy", "A"), emits="n")
+    return made
+
+
+@dataclass
+class Late:
+    """So many events, 7 after the first of them."""
+
+    deadline: int | None = None
+    count: int = 0
+
+    def on_event(self, event: Event) -> None:
+        self.deadline = event.ts + 7 if self.deadline is None else self.deadline
+        self.count += 1
+
+    def on_time(self, ts: int) -> Event:
+        count, self.count, self.deadline = self.count, 0, None
+        return Event("tardy", ts, {"k": 0, "n": count})
+
+
+def test_absence_is_told_when_time_has_passed_and_dated_there() -> None:
+    engine = Engine(hierarchy(), attenuation=0.0)
+    assert not engine.feed([Event("A", 5), Event("A", 14)])
+    (change,) = engine.feed(Event("A", 15))
+    assert (change.type, change.ts, change.cause) == ("unanswered", 15, "time at 15")
+
+
+def test_a_late_answer_takes_absence_back() -> None:
+    engine = Engine(hierarchy(), attenuation=0.0)
+    engine.feed([Event("A", 5), Event("A", 20)])
+    changes = engine.feed(Event("B", 12))
+    assert [(c.change_type, c.type, c.cause) for c in changes] == [
+        ("delete", "unanswered", "late B at 12"),
+        ("insert", "answered", "B at 12"),
+    ]
+
+
+def test_time_runs_out_at_the_end_or_stays_at_the_last_event() -> None:
+    stream = [Event("A", 5), Event("A", 6), Event("B", 7), Event("A", 16)]
+    out = one_by_one(Engine(hierarchy()), stream)
+    told = [c.ts for c in out if c.type == "unanswered" and c.status == "final"]
+    assert told == [26, 16]  # the first was provisional before
+    engine = Engine(hierarchy())
+    stays = [*engine.feed(stream), *engine.finish(advance=False)]
+    assert [(c.ts, c.status) for c in stays if c.type == "unanswered"] == [
+        (16, "provisional"),
+        (16, "final"),
+    ]
+
+
+def test_an_absurd_time_is_not_the_last_event() -> None:
+    stream = [Event("A", 5), Event("B", 6), Event("A", 7), Event("A", 10**15), Event("B", 6)]
+    engine = Engine(hierarchy())
+    changes = [*engine.feed(stream), *engine.finish(advance=False)]
+    assert not [c for c in changes if c.type == "unanswered"]
+
+
+def test_a_deadline_comes_before_the_events_of_its_time() -> None:
+    changes = one_by_one(Engine(hierarchy()), [Event("A", 0), Event("B", 10), Event("A", 11)])
+    first = next(c for c in changes if c.change_type == "insert")
+    assert (first.type, first.ts) == ("unanswered", 10)
+
+
+def test_keys_wait_each_for_themselves() -> None:
+    stream = [Event("A", 0, {"k": 1}), Event("A", 1, {"k": 2}), Event("B", 2, {"k": 1})]
+    engine = Engine(hierarchy(by="k"), attenuation=0.0)
+    changes = [*engine.feed(stream), *engine.feed(Event("A", 30, {"k": 3})), *engine.finish()]
+    told = {(c.type, c.payload["to"]) for c in changes if c.change_type != "delete"}
+    assert told == {("answered", 0), ("unanswered", 1), ("unanswered", 30)}
+
+
+options = st.fixed_dictionaries({
+    "attenuation": st.sampled_from([1.0, 0.4, 0.0]),
+    "retraction": st.sampled_from(["full", "on-demand", "auto"]),
+    "checkpoints": st.sampled_from([1, 3, "adaptive"]),
+})  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.data(), streams(), options, st.sampled_from([None, "k"]), st.booleans())
+def test_order_does_not_show(
+    data: st.DataObject, stream: list[Event], chosen: dict[str, Any], by: str | None, advance: bool
+) -> None:
+    made = levels(data.draw(st.integers(1, 20)), by)
+    engine = Engine(made, retention="1h", **chosen)
+    changes = [c for batch in data.draw(cut(stream)) for c in engine.feed(list(batch))]
+    changes += engine.finish(advance=advance)
+    assert fold(changes) == oracle(made, stream, advance=advance)
+    for change in changes:
+        assert change.status == "final" or change.change_type != "confirm"
+
+
+@settings(max_examples=60)
+@given(st.data(), streams(), st.sampled_from([1.0, 0.4]))
+def test_the_cut_does_not_show(
+    data: st.DataObject, stream: list[Event], attenuation: float
+) -> None:
+    """Not even in when absence was told."""
+    parted = data.draw(cut(stream))
+    runs = []
+    for parts in ([[event] for event in stream], parted):
+        engine = Engine(hierarchy(by="k"), attenuation=attenuation, retention="1h")
+        standing: dict[str, tuple[Any, ...]] = {}
+        for change in flat(feed_all(engine, parts)):
+            if change.change_type == "delete":
+                del standing[change.match_id]
+            elif change.change_type == "insert":
+                standing[change.match_id] = (
+                    change.type,
+                    change.ts,
+                    change.detected_at,
+                    change.slack,
+                )
+        runs.append(standing)
+    if attenuation == 1.0:
+        assert runs[0] == runs[1]
+    else:
+        assert runs[0].keys() == runs[1].keys()
+
+
+@settings(max_examples=60)
+@given(streams(), options, st.integers(0, 50))
+def test_a_restart_does_not_show(stream: list[Event], chosen: dict[str, Any], at: int) -> None:
+    made = levels(9, "k")
+    whole, first, second = (Engine(made, retention="1h", **chosen) for _ in range(3))
+    head, tail = stream[:at], stream[at:]
+    expected = [*whole.feed(head), *whole.feed(tail), *whole.finish()]
+    changes = [*first.feed(head)]
+    second.restore(first.checkpoint())
+    changes += [*second.feed(tail), *second.finish()]
+    assert fold(changes) == fold(expected) == oracle(made, stream)
+
+
+@dataclass
+class Stuck:
+    """Sets its deadline and never moves it on."""
+
+    deadline: int | None = None
+
+    def on_event(self, event: Event) -> None:
+        self.deadline = event.ts
+
+    def on_time(self, ts: int) -> None: ...
+
+
+def test_a_deadline_that_does_not_move_is_named() -> None:
+    made = Hierarchy(clock="A")
+    made.add(Stuck, on="A", emits="B")
+    engine = Engine(made, attenuation=0.0)
+    with pytest.raises(DetectorError, match=r"'Stuck' failed .* its deadline is still 3 after"):
+        one_by_one(engine, [Event("A", 3), Event("A", 4)])
