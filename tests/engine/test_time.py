@@ -16,7 +16,7 @@ from betimes.model.change import fold
 from betimes.model.detector import DetectorError
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut
-from tests.engine.material import Count, feed_all, flat, one_by_one, streams
+from tests.engine.material import Count, feed_all, flat, one_by_one, standing, streams
 
 
 @dataclass
@@ -149,27 +149,22 @@ def test_order_does_not_show(
 def test_the_cut_does_not_show(
     data: st.DataObject, stream: list[Event], attenuation: float
 ) -> None:
-    """Not even in when absence was told."""
-    parted = data.draw(cut(stream))
-    runs = []
-    for parts in ([[event] for event in stream], parted):
+    ids = []
+    for parts in ([[event] for event in stream], data.draw(cut(stream))):
         engine = Engine(hierarchy(by="k"), attenuation=attenuation, retention="1h")
-        standing: dict[str, tuple[Any, ...]] = {}
-        for change in flat(feed_all(engine, parts)):
-            if change.change_type == "delete":
-                del standing[change.match_id]
-            elif change.change_type == "insert":
-                standing[change.match_id] = (
-                    change.type,
-                    change.ts,
-                    change.detected_at,
-                    change.slack,
-                )
-        runs.append(standing)
-    if attenuation == 1.0:
-        assert runs[0] == runs[1]
-    else:
-        assert runs[0].keys() == runs[1].keys()
+        ids.append(set(standing(flat(feed_all(engine, parts)))))
+    assert ids[0] == ids[1]
+
+
+def test_absence_is_told_when_single_feeding_would_tell_it() -> None:
+    """However large the batch is, no later than the first arrival that lets time pass."""
+    stream = [Event("A", ts) for ts in range(0, 100, 4)]
+    runs = []
+    for parts in ([[event] for event in stream], [stream]):
+        changes = flat(feed_all(Engine(hierarchy(), attenuation=1.0), parts))
+        runs.append([(c.ts, c.detected_at, c.slack) for c in changes if c.change_type == "insert"])
+    assert runs[0] == runs[1]
+    assert runs[0][0] == (10, 12, 0)
 
 
 @settings(max_examples=60)

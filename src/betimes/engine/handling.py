@@ -9,7 +9,7 @@ still holds, and so does the detector as it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count, groupby
@@ -138,6 +138,7 @@ class Handling:
         self.time = -1
         """How far time has come for detectors that have deadlines."""
         self._armed: dict[Any, int] = {}
+        self._known: dict[Any, int] = {}
         self._deadlines: list[tuple[int, int, Any]] = []
         self._count = count()
 
@@ -150,7 +151,7 @@ class Handling:
         for key, snapshot in snapshots.items():
             self._install(key, self._snapshotter.restore(snapshot))
         if self._timed:
-            self.arm(snapshots)
+            self.arm(dict.fromkeys(snapshots, -1))
 
     # Forward
 
@@ -188,11 +189,8 @@ class Handling:
         make = self._outputs.make
         for number, items in _by_number(made):
             key = columns.key(number)
-            place, cause, at = (
-                columns.place(number),
-                columns.events[number],
-                when.made(start + number),
-            )
+            place, cause = columns.place(number), columns.events[number]
+            at = when.made(start + number)
             mine = []
             if self._timed and type(items[0]) is Due:
                 due, items = _split_due(items)
@@ -203,40 +201,44 @@ class Handling:
 
     # Time
 
-    def arm(self, keys: Iterable[Any]) -> None:
-        """Note the deadlines of these keys."""
-        for key in keys:
-            detector = self._detectors.get(key)
-            deadline = None if detector is None else detector.deadline
-            if deadline is not None and self._armed.get(key) != deadline:
-                self._armed[key] = deadline
-                heappush(self._deadlines, (deadline, next(self._count), key))
+    def arm(self, known: dict[Any, int]) -> None:
+        """Note the deadlines of these keys, and with which arrivals their events were known."""
+        self._known = known
+        for key in known:
+            self._arm(key)
+
+    def _arm(self, key: Any) -> None:
+        detector = self._detectors.get(key)
+        deadline = None if detector is None else detector.deadline
+        if deadline is not None and self._armed.get(key) != deadline:
+            self._armed[key] = deadline
+            heappush(self._deadlines, (deadline, next(self._count), key))
 
     def run_out(self, ts: int, at: int) -> Iterator[list[Output]]:
-        """Time has come to `ts`: call the detectors whose deadlines have passed, in order."""
-        self.time = max(self.time, ts)
+        """Time has come to `ts`: call the detectors whose deadlines have passed, in order.
+
+        A key that went back has deadlines of the past again, and is called for them again.
+        """
+        self.time = ts = max(self.time, ts)
         while self._deadlines and self._deadlines[0][0] <= ts:
             deadline, _, key = heappop(self._deadlines)
             if self._armed.get(key) == deadline:
                 del self._armed[key]
             detector = self._detectors.get(key)
             if detector is None or detector.deadline is None or detector.deadline > ts:
-                continue
+                continue  # not any more
             if not self.history.segments:
                 self.history.segments.append(Segment((deadline, TIME, b"")))
             segment = self.history.segments[-1]
-            made = self._run_until(segment, key, ts)
-            self.arm([key])
-            outputs = self._make_due(made, key, -1, at)
+            method = self._touch(segment, key)
+            made = self._runner.run_until(method, ts)
+            # An event that stands before a deadline which has passed disturbs like any late one.
+            segment.last = max(segment.last, (method.passed, TIME, b""))
+            self.history.last = max(self.history.last, segment.last)
+            self._arm(key)
+            outputs = self._make_due(made, key, self._known.get(key, -1), at)
             segment.outputs.setdefault(key, []).extend(outputs)
             yield outputs
-
-    def _run_until(self, segment: Segment, key: Any, ts: int) -> list[Due]:
-        method = self._touch(segment, key)
-        made = self._runner.run_until(method, ts)
-        # An event that stands before a deadline which has passed disturbs like any that is late.
-        self.history.last = max(self.history.last, (method.passed, TIME, b""))
-        return made
 
     def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
         """Outputs of deadlines, made when time had come there and what stands before was known."""
@@ -386,23 +388,7 @@ class Handling:
                 self._remove(key)
             else:
                 self._install(key, detector)
-                if self._timed:
-                    self._catch_up(replay, key)
         return replay
-
-    def _catch_up(self, replay: Replay, key: Any) -> None:
-        """After a replay: time had come further than the last event."""
-        segment = self.history.segments[-1]
-        made = self._run_until(segment, key, self.time)
-        newest = replay.newest()
-        known = {(output.id, output.place): output for output in replay.old}
-        outputs = [
-            known.get((output.id, output.place), output)
-            for output in self._make_due(made, key, newest, newest)
-        ]
-        if outputs:
-            segment.outputs.setdefault(key, []).extend(outputs)
-            replay.new += outputs
 
     def _is_at(self, detector: Any, saved: Snapshot) -> bool:
         """Whether a detector is in the state that was saved; None is one that does not exist."""

@@ -403,7 +403,7 @@ class Stage:
         if len(columns):
             touched.update([None] if columns.keys is None else columns.keys)
         if self.node.maker.timed:
-            self.handling.arm(touched)
+            self.handling.arm(_known(columns, disturbed))
             for outputs in self.handling.run_out(time, last):
                 self._publish(outputs, news)
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
@@ -497,6 +497,15 @@ class Stage:
         for segment in self.history.forget(self.reach):
             for outputs in segment.outputs.values():
                 self._outputs.unmake(outputs)
+
+
+def _known(columns: Columns, disturbed: dict[Any, Disturbance]) -> dict[Any, int]:
+    """With which arrival of a batch the newest event of each key was known."""
+    known = {key: disturbance.at for key, disturbance in disturbed.items()}
+    keys = [None] * len(columns) if columns.keys is None else columns.keys
+    for key, at in zip(keys, columns.at.tolist(), strict=True):
+        known[key] = max(known.get(key, -1), at)
+    return known
 
 
 def _disturb(disturbed: dict[Any, Disturbance], key: Any, disturbance: Disturbance) -> None:
