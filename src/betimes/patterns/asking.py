@@ -1,0 +1,117 @@
+"""What an event does in each state: guards judged, with each condition asked as rarely as can be.
+
+A condition that does not look back at what a run has bound gives one answer for all runs, so it is
+asked once an event, and what the event does in a state is worked out once for all runs that wait
+there. Only where conditions look back does every run ask for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from betimes.model.event import Event
+from betimes.patterns.automaton import Automaton, Move
+from betimes.patterns.bindings import EMPTY, Row, by_name
+from betimes.patterns.guards import Guard
+from betimes.patterns.steps import Bound
+
+
+class Branch(NamedTuple):
+    """Where a run goes with an event, or a branch of it."""
+
+    target: int
+    name: str | None
+    """The name under which the event is bound; None if it is ignored."""
+    ends: bool
+    """Whether the run is a match with this event, besides going on."""
+    pends: tuple[int, ...]
+    within: int | None
+    """How long after the event bound before, if that is asked."""
+
+
+class Fate(NamedTuple):
+    """What an event does to a run."""
+
+    stays: bool
+    """Whether nothing happens at all."""
+    stops: bool
+    """Whether no branch goes on; what is complete with this event still counts."""
+    branches: tuple[Branch, ...]
+
+
+class Asking:
+    """What one event does, state by state."""
+
+    def __init__(self, automaton: Automaton, event: Event) -> None:
+        self._nodes = automaton.nodes
+        self._questions = automaton.questions
+        self._event = event
+        self._answers: list[int | None] = [None] * len(automaton.questions)
+        self._fates: dict[int, Fate] = {}
+        self._row: Row = EMPTY
+        self._bound: Bound | None = None
+        self._own: dict[int, int] = {}
+
+    def fate(self, state: int, row: Row) -> Fate:
+        """What it does to a run in a state that has bound the row."""
+        fate = self._fates.get(state)
+        if fate is not None:
+            return fate
+        node = self._nodes[state]
+        if node.looks_back:
+            self._row, self._bound = row, None
+            self._own.clear()
+            return self._decide(state, node.moves)
+        fate = self._fates[state] = self._decide(state, node.moves)
+        return fate
+
+    def _decide(self, state: int, moves: Sequence[Move]) -> Fate:
+        stops, branches = False, []
+        for move in moves:
+            if not self._holds(move.guard):
+                continue
+            if move.action == "stop":
+                stops = True
+            elif move.action == "ignore":
+                branches.append(Branch(move.target, None, False, (), move.within))
+            else:
+                names = self._questions[move.question].names
+                name = names[0] if len(names) == 1 else names[self._ask(move.question) - 1]
+                pends = tuple(pending for pending, guard in move.pends if self._holds(guard))
+                ends = self._holds(move.ends)
+                branches.append(Branch(move.target, name, ends, pends, move.within))
+        ignored = len(branches) == 1 and branches[0].name is None
+        stays = ignored and not stops and branches[0].target == state
+        return Fate(stays, stops, tuple(branches))
+
+    def _holds(self, guard: Guard) -> bool:
+        answers = self._answers
+        for clause in guard:
+            for question, right in clause:
+                answer = answers[question]
+                if ((self._ask(question) if answer is None else answer) > 0) is right:
+                    break
+            else:
+                return False
+        return True
+
+    def _ask(self, question: int) -> int:
+        """Which alternative the event fits, counted from 1; 0 if none."""
+        names, conditions, looks_back = self._questions[question]
+        known = self._own.get(question) if looks_back else self._answers[question]
+        if known is not None:
+            return known
+        if looks_back and self._bound is None:
+            self._bound = by_name(self._row)
+        bound: Bound = {} if self._bound is None else self._bound
+        answer = 0
+        for number, condition in enumerate(conditions, 1):
+            if condition is None or condition.holds(self._event, bound):
+                answer = number
+                break
+        if looks_back:
+            self._own[question] = answer
+        else:
+            self._answers[question] = answer
+        return answer

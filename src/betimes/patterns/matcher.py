@@ -1,0 +1,297 @@
+"""The general matcher: all runs of a pattern's automaton, event by event.
+
+**Terms.** A *run* waits in a state of the automaton (see `automaton`). It is known by its *start*,
+the first event it has bound: the time of that event, and how many events of that time had been
+bound before. A run whose window ends is over; in a pending state it is a match then, else it has
+*timed out*. A match that must wait for runs that started before it is *held*.
+
+**An event** first brings its time: what runs out by then is reported, in the order of the instants
+at which it does, so that it makes no difference whether time comes in small or in large steps.
+Then each run does what the automaton says; the branches of a run take its place, those that take
+the event before those that ignore it, and these before those that leave. Runs that start with the
+event come last. Hence runs are always in the order of their starts, and of two with the same start
+the one that took what it could is first.
+
+**Skipping.** Without a skip strategy a match is reported when it is complete. With one it is held
+while an earlier run is open, as this could still become a match that does away with it. When it is
+reported, runs and held matches that the strategy names go.
+
+**Invariant.** `state` is all there is: plain data that is never changed, only replaced, so that
+taking it costs nothing and putting it back makes the matcher go on as if it had never been away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+import msgspec
+
+from betimes.model.event import Event
+from betimes.patterns.asking import Asking, Fate
+from betimes.patterns.automaton import FINAL, START, automaton
+from betimes.patterns.bindings import EMPTY, Row, bind, bindings
+from betimes.patterns.steps import PatternError, Spec
+
+Start = tuple[int, int]
+"""The time of a run's first event, and how many of that time were bound before it."""
+Run = tuple[int, Start, int, Row]
+"""The state in which it waits, its start, the time of the event bound last, and what is bound."""
+Held = tuple[Start, int, Row]
+"""The start of a match, its time, and what is bound."""
+Kind = Literal["match", "timeout", "overflow"]
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Bound events, each with the name of its step, in the order in which they were bound."""
+
+    bound: tuple[tuple[str, Event], ...]
+    ts: int
+    """The time of the last event; if a window decided, the instant at which it ended."""
+    kind: Kind = "match"
+
+
+class Matcher:
+    """Finds the matches of a pattern in events that come in the order of time.
+
+    >>> from betimes.patterns.steps import Python, Step
+    >>> is_a, is_b = (Python(lambda e, t=type: e.type == t, False) for type in "AB")
+    >>> steps = Step("begin", "a", (("a", is_a),)), Step("followed_by", "b", (("b", is_b),))
+    >>> matcher = Matcher(Spec(steps, within=5), limit=100)
+    >>> matcher.on_event(Event("A", 1)), matcher.on_event(Event("C", 2))
+    ([], [])
+    >>> [name for name, _ in matcher.on_event(Event("B", 3))[0].bound]
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        limit: int,
+        overflow: Literal["error", "side"] = "error",
+        timeouts: bool = False,
+    ) -> None:
+        self._automaton = automaton(spec)
+        self._only = spec.only
+        self._skip = None if spec.skip == "none" else _Skip(spec)
+        self._limit = limit
+        self._overflow = overflow
+        self._timeouts = timeouts
+        nodes = self._automaton.nodes
+        self._windows = any(node.window is not None for node in nodes)
+        self._pending = frozenset(number for number, node in enumerate(nodes) if node.pending)
+        self._marked: Start | None = None
+        """The event bound last: what the next one of the same time counts on from."""
+        self._runs: tuple[Run, ...] = ()
+        self._held: tuple[Held, ...] = ()
+
+    @property
+    def state(self) -> Any:
+        """All that the matcher knows, as data that nothing changes."""
+        return self._marked, self._runs, self._held
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._marked, self._runs, self._held = state
+
+    @property
+    def deadline(self) -> int | None:
+        """When `on_time` has something to report, if no event comes before; None if never."""
+        if not self._runs or (self._automaton.within is None and not self._windows):
+            return None
+        if self._held or self._timeouts:
+            return self._next_end()
+        if not self._pending:
+            return None
+        ends = [self._end(run) for run in self._runs if run[0] in self._pending]
+        return min((end for end in ends if end is not None), default=None)
+
+    def on_time(self, ts: int) -> list[Match]:
+        """What runs out by a time, and what can be reported because of that."""
+        found: list[Match] = []
+        if self._held or self._timeouts or self._pending or self._windows:
+            while (end := self._next_end()) is not None and end <= ts:
+                self._expire(end, found)
+        else:
+            self._drop(ts)
+        self._forget()
+        return found
+
+    def on_event(self, event: Event) -> list[Match]:
+        """What the event completes, after what ran out by its time."""
+        before = self.state
+        found = self.on_time(event.ts) if self._runs else []
+        if self._only is not None and not self._only.holds(event, {}):
+            return found
+        runs, done = self._moved(event)
+        self._release(runs, done, found)
+        if len(self._runs) + len(self._held) > self._limit:
+            self._cut(before, found)
+        self._forget()
+        return found
+
+    def _forget(self) -> None:
+        """When nothing is open all is as in the beginning, whatever has been."""
+        if not self._runs and not self._held:
+            self._marked = None
+
+    def _moved(self, event: Event) -> tuple[list[Run], list[Held]]:
+        """All runs after an event, and those that are complete with it."""
+        asking = Asking(self._automaton, event)
+        runs: list[Run] = []
+        done: list[Held] = []
+        ts, marked = event.ts, self._marked
+        count = marked[1] + 1 if marked is not None and marked[0] == ts else 0
+        bound = False
+        for run in self._runs:
+            fate = asking.fate(run[0], run[3])
+            if fate.stays:
+                runs.append(run)
+            else:
+                bound |= _branch(fate, run, event, count, runs, done)
+        fate = asking.fate(START, EMPTY)
+        if fate.branches:
+            bound |= _branch(fate, (START, (ts, count), ts, EMPTY), event, count, runs, done)
+        if bound:
+            self._marked = ts, count
+        return runs, done
+
+    def _release(self, runs: list[Run], done: list[Held], found: list[Match]) -> None:
+        """Report what is complete and need not wait; the others are held."""
+        if self._skip is None:
+            self._runs = tuple(runs)
+            found += [_match(row, ts) for _, ts, row in done]
+            return
+        held = sorted((*self._held, *done), key=_start) if done else list(self._held)
+        while held and not (runs and runs[0][1] < held[0][0]):
+            _, ts, row = held.pop(0)
+            found.append(_match(row, ts))
+            until = self._skip.until(row)
+            if until is not None:
+                runs = [run for run in runs if run[1] >= until]
+                held = [each for each in held if each[0] >= until]
+        self._runs, self._held = tuple(runs), tuple(held)
+
+    def _end(self, run: Run) -> int | None:
+        """When the run's window ends."""
+        within = self._automaton.within
+        end = None if within is None else run[1][0] + within
+        window = self._automaton.nodes[run[0]].window
+        if window is None or (end is not None and end <= run[2] + window):
+            return end
+        return run[2] + window
+
+    def _next_end(self) -> int | None:
+        if self._windows:
+            ends = [self._end(run) for run in self._runs]
+            return min((end for end in ends if end is not None), default=None)
+        # All windows are as long as each other, and the first run started first.
+        return self._end(self._runs[0]) if self._runs else None
+
+    def _drop(self, ts: int) -> None:
+        """Let go of what has run out, if nobody wants to know."""
+        if self._automaton.within is not None and self._runs:
+            since = ts - self._automaton.within
+            if self._runs[0][1][0] <= since:
+                self._runs = tuple(run for run in self._runs if run[1][0] > since)
+
+    def _expire(self, at: int, found: list[Match]) -> None:
+        """Let go of the runs whose windows end at an instant."""
+        runs: list[Run] = []
+        done: list[Held] = []
+        for run in self._runs:
+            state, start, last, row = run
+            end, node = self._end(run), self._automaton.nodes[state]
+            within = self._automaton.within
+            if end is None or end > at:
+                runs.append(run)
+            elif node.pending:
+                done.append((start, at, row))
+            elif node.late is not None and (within is None or start[0] + within > at):
+                runs.append((node.late, start, last, row))
+            elif self._timeouts:
+                found.append(_match(row, at, "timeout"))
+        self._release(runs, done, found)
+
+    def _cut(self, before: Any, found: list[Match]) -> None:
+        """Too many runs are open: say so."""
+        if self._overflow == "error":
+            steps = Counter(self._automaton.nodes[run[0]].step for run in self._runs)
+            open_, held = len(self._runs), len(self._held)
+            self.state = before
+            raise PatternError(
+                f"the pattern has {open_} open partial matches and {held} matches that wait for "
+                f"them, more than limit={self._limit}; {steps.most_common(1)[0][1]} wait at step "
+                f"{steps.most_common(1)[0][0]!r}. Bound them with within=, or with until() if it "
+                "is a loop; let matches end more of them with skip='past_last'; or raise limit="
+            )
+        while len(self._runs) + len(self._held) > self._limit:
+            _, _, last, row = self._runs[0]
+            found.append(_match(row, last, "overflow"))
+            self._release(list(self._runs[1:]), [], found)
+
+
+def _branch(
+    fate: Fate, run: Run, event: Event, count: int, runs: list[Run], done: list[Held]
+) -> bool:
+    """Add the branches of a run; whether one of them has bound the event."""
+    _, start, last, row = run
+    bound = False
+    for target, name, ends, pends, within in fate.branches:
+        if within is not None and event.ts - last >= within:
+            continue
+        if name is None:
+            if target == FINAL:
+                done.append((start, last, row))
+            elif not fate.stops:
+                runs.append((target, start, last, row))
+            continue
+        bound = True
+        longer = bind(row, (name, event, count))
+        if ends or target == FINAL:
+            done.append((start, event.ts, longer))
+        if not fate.stops:
+            targets = pends if target == FINAL else (target, *pends)
+            runs += [(each, start, event.ts, longer) for each in targets]
+    return bound
+
+
+def _start(held: Held) -> Start:
+    return held[0]
+
+
+def _match(row: Row, ts: int, kind: Kind = "match") -> Match:
+    return Match(tuple((name, event) for name, event, _ in bindings(row)), ts, kind)
+
+
+class _Skip:
+    """A skip strategy: which starts are gone after a match."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._strategy, _, self._step = spec.skip.partition(":")
+        self._strict = spec.skip_miss == "error"
+
+    def until(self, row: Row) -> Start | None:
+        """The first start that is kept; None if all are."""
+        bound = [(name, (event.ts, count)) for name, event, count in bindings(row)]
+        if self._strategy == "to_next":
+            return _after(bound[0][1])
+        if self._strategy == "past_last":
+            return _after(bound[-1][1])
+        there = [start for name, start in bound if name == self._step]
+        if self._strict and (not there or there[self._place] == bound[0][1]):
+            what = "is the first event of" if there else "has no event in"
+            raise PatternError(
+                f"cannot skip to {self._step!r}, which {what} the match {_match(row, 0).bound}; "
+                "skip to a step that is in every match and not its first, or say miss='ignore'"
+            )
+        return there[self._place] if there else None
+
+    @property
+    def _place(self) -> int:
+        return 0 if self._strategy == "to_first" else -1
+
+
+def _after(start: Start) -> Start:
+    return start[0], start[1] + 1

@@ -1,0 +1,82 @@
+"""What a match carries: every bound event, or what `select` makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from betimes.model.event import Event
+from betimes.patterns.evaluate import value_of
+from betimes.patterns.expressions import parse
+from betimes.patterns.source import Source
+from betimes.patterns.steps import PatternError
+from betimes.patterns.syntax import Column, walk, written
+from betimes.patterns.where import Place, check_names
+
+Pairs = Iterable[tuple[str, Event]]
+"""The bound events, each with the name under which it is bound, in order."""
+Shape = Callable[[Pairs, int], dict[str, Any]]
+"""From bound events and the time of the match to a payload."""
+
+
+def everything(found: Sequence[Place]) -> Shape:
+    """All columns of all bound events; of steps that repeat, lists.
+
+    >>> from betimes.patterns.grammar import skeleton
+    >>> from betimes.patterns.where import places
+    >>> shape = everything(places(skeleton("A B+")))
+    >>> a, b, c = Event("A", 1, {"v": 5}), Event("B", 2, {"v": 6}), Event("B", 3, {"w": 7})
+    >>> shape([("A", a), ("B", b), ("B", c)], 3)
+    {'A.ts': 1, 'A.v': 5, 'B.ts': [2, 3], 'B.v': [6, None], 'B.w': [None, 7]}
+    """
+    repeated = {each.name for each in found if each.repeated and not each.negated}
+
+    def shape(pairs: Pairs, _ts: int) -> dict[str, Any]:
+        payload: dict[str, Any] = {}
+        for name, events in _by_name(pairs).items():
+            rows = [{**event.payload, "ts": event.ts} for event in events]
+            columns = dict.fromkeys(["ts", *(column for row in rows for column in row)])
+            for column in columns:
+                values = [row.get(column) for row in rows]
+                payload[f"{name}.{column}"] = values if name in repeated else values[-1]
+        return payload
+
+    return shape
+
+
+def selected(select: Mapping[str, str], found: Sequence[Place]) -> Shape:
+    """What a user asks for: expressions over the bound events, and `ts`, the time of the match."""
+    if not isinstance(select, Mapping):
+        raise PatternError(
+            "expected select to map columns to expressions, as in "
+            f"select={{'speed': 'avg(B.v)'}}, got select={select!r}"
+        )
+    bound = [each for each in found if not each.negated]
+    runs = {}
+    for name, text in select.items():
+        source = Source(text, f"select[{name!r}]")
+        expr = parse(text, source.what)
+        check_names(expr, bound, source)
+        for node, _ in walk(expr):
+            if isinstance(node, Column) and node.name != "ts":
+                column, step = written(node.name), written(bound[0].name)
+                raise source.error(
+                    f"expected a column of a step, as in {step}.{column}, or ts, the time of the "
+                    f"match, got {node.name!r}",
+                    node.span,
+                    "use",
+                )
+        runs[name] = value_of(expr, source)
+
+    def shape(pairs: Pairs, ts: int) -> dict[str, Any]:
+        match, events = Event("match", ts), _by_name(pairs)
+        return {name: run(match, events) for name, run in runs.items()}
+
+    return shape
+
+
+def _by_name(pairs: Pairs) -> dict[str, list[Event]]:
+    events: dict[str, list[Event]] = {}
+    for name, event in pairs:
+        events.setdefault(name, []).append(event)
+    return events

@@ -1,0 +1,109 @@
+"""Patterns as text: `A !B C`.
+
+Steps separated by blanks follow each other, and events between them that fit no step are skipped;
+`A-B` takes the very next event; `A ... B` any later one, which gives all combinations. `!B` between
+two steps: none of these in between; at the end: none until the time (`within`) is over. `(A|B)` is
+one or the other, `(A B)` a group.
+
+`B+ B* B? B{3} B{2,4} B{2,}` say how many. `B+`, `B*` and ranges are greedy: an event that fits both
+`B` and the step after it is taken by `B`. With a `?` behind (`B+?`) they are reluctant: it may be
+taken by the step after it, too. At the end of a pattern there is nothing to wait for: `A B{2,4}`
+is found with the second `B`. The sign before a loop is about its first event: `A-B+` takes the
+first `B` directly after `A`, and the others as they come. (Loops without gaps are made with the
+builder, `bt.begin(...)`.)
+
+A name is a type of events unless `define` says what it stands for. `where` says what the events of
+a match must have in common; `betimes.patterns.where` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from betimes.model.duration import Duration, microseconds
+from betimes.model.errors import OptionError
+from betimes.patterns.conditions import AllOf, TypeIs, condition
+from betimes.patterns.grammar import skeleton
+from betimes.patterns.steps import Condition, PatternError, Spec, Step
+from betimes.patterns.wellformed import check
+from betimes.patterns.where import Place, Placed, check_conditions, place, places
+
+
+def parse_text(
+    text: str,
+    define: Mapping[str, object] | None = None,
+    where: object = None,
+    within: Duration | None = None,
+    skip: str = "past_last",
+) -> Spec:
+    """Read a pattern.
+
+    >>> spec = parse_text("A !B C", {"B": "type == 'out'"}, "C.v > A.v", "2s")
+    >>> for step in spec.steps:
+    ...     print(step.op, step.takes[0][1].text)
+    begin type == 'A'
+    not_followed_by type == 'out'
+    followed_by type == 'C' and C.v > A.v
+    """
+    if not isinstance(text, str):
+        raise PatternError(f"expected a pattern as text, such as 'A !B C', got {text!r}")
+    window = None if within is None else window_of(within)
+    steps = skeleton(text, ends=window is not None)
+    found = places(steps)
+    conditions = _defined(define or {}, found)
+    placed = Placed(None, {}) if where is None else place(where, found)
+    for each, more in placed.at.items():
+        conditions[each] = AllOf((conditions[each], more))
+    if not isinstance(skip, str):
+        raise PatternError(f"expected skip to be a text such as 'past_last', got skip={skip!r}")
+    spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=placed.only)
+    check(spec)
+    check_conditions(spec.steps)
+    return spec
+
+
+def window_of(within: Duration) -> int:
+    """A `within` in microseconds."""
+    try:
+        window = microseconds(within, "within")
+    except OptionError as error:
+        raise PatternError(str(error)) from None
+    if window == 0:
+        raise PatternError(f"expected within to be longer than 0, got within={within!r}")
+    return window
+
+
+def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Condition]:
+    names = list(dict.fromkeys(each.name for each in found))
+    if not isinstance(define, Mapping):
+        raise PatternError(
+            "expected define to map names to conditions, as in "
+            f"define={{'A': \"type == 'position' and v > 5\"}}, got define={define!r}"
+        )
+    for name in define:
+        if name not in names:
+            raise PatternError(
+                f"expected define to have names of the pattern, {names}, got {name!r}"
+            )
+    conditions = {
+        name: condition(define[name], f"define[{name!r}]", of=name)
+        if name in define
+        else TypeIs(name)
+        for name in names
+    }
+    return {each: conditions[each.name] for each in found}
+
+
+def _filled(
+    steps: Iterable[Step], found: Iterator[Place], conditions: Mapping[Place, Condition]
+) -> tuple[Step, ...]:
+    """The steps with their conditions; `found` has the places in the order of the steps."""
+    filled = []
+    for step in steps:
+        if step.group:
+            filled.append(replace(step, group=_filled(step.group, found, conditions)))
+        else:
+            takes = tuple((name, conditions[next(found)]) for name, _ in step.takes)
+            filled.append(replace(step, takes=takes))
+    return tuple(filled)

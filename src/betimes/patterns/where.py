@@ -1,0 +1,234 @@
+"""Where the conditions of a whole pattern belong: each to the step at which it can be decided.
+
+A pattern's `where` is cut at its top-level `and`, and each part is tested as early as possible:
+
+* a part that names no step is about every event: those that do not fulfil it are not seen at all;
+* a part that names steps (`C.v > A.v`) is tested at the latest of them in the pattern's order,
+  where that step's own name is the candidate; all its columns are columns of steps;
+* but an aggregate (`avg(B.v) > 5`) is complete only when the step after it binds an event, so a
+  part that names its latest step in an aggregate only is tested there;
+* a part that names a negated step (`B.v > A.v` for `A !B C`) says which events must not be there.
+
+A name that is both negated and not means the step that binds events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from betimes.patterns.conditions import AllOf, AnyOf, Expression, condition
+from betimes.patterns.source import Source
+from betimes.patterns.steps import Condition, PatternError, Python, Step
+from betimes.patterns.syntax import (
+    Aggregate,
+    And,
+    Column,
+    Expr,
+    StepColumn,
+    conjuncts,
+    of_candidate,
+    steps_of,
+    walk,
+)
+from betimes.patterns.wellformed import every
+
+
+@dataclass(frozen=True)
+class Place:
+    """A name in a pattern, and where it stands."""
+
+    name: str
+    negated: bool
+    order: int
+    """The number of its step; alternatives have the same."""
+    certain: bool
+    """Whether every match binds an event at its step."""
+    repeated: bool
+    """Whether a match may bind several events there."""
+    loops: tuple[int, ...]
+    """The repeated groups around it."""
+
+    def sees(self, other: Place) -> bool:
+        """Whether something may be bound there when an event is tested here."""
+        again = bool(set(self.loops) & set(other.loops))
+        return other.order < self.order or (other.order == self.order and not self.negated) or again
+
+
+def places(steps: Iterable[Step]) -> list[Place]:
+    """All names of a pattern, in its order.
+
+    >>> from betimes.patterns.grammar import skeleton
+    >>> [(place.name, place.order) for place in places(skeleton("A (B|C)+ !D E"))]
+    [('A', 0), ('B', 1), ('C', 1), ('D', 2), ('E', 3)]
+    """
+    order, loop = -1, 0
+
+    def visit(steps: Iterable[Step], certain: bool, loops: tuple[int, ...]) -> Iterator[Place]:
+        nonlocal order, loop
+        for step in steps:
+            sure = certain and not step.optional and not step.negated
+            if step.group:
+                loop += 1
+                around = (*loops, loop) if step.repeated else loops
+                yield from visit(step.group, sure, around)
+                continue
+            order += 1
+            for name, _ in step.takes:
+                repeated = step.repeated or bool(loops)
+                yield Place(name, step.negated, order, sure, repeated, loops)
+
+    return list(visit(steps, True, ()))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The parts of a `where`, by the place at which they are tested."""
+
+    only: Condition | None
+    at: dict[Place, Condition]
+
+
+def place(where: object, found: Sequence[Place]) -> Placed:
+    """Give each part of a `where` its place."""
+    whole = condition(where, "where")
+    if isinstance(whole, Python) and whole.looks_back:
+        raise PatternError(
+            "expected where to be a text, or a function of one event, got a function of (event, "
+            f"bound), where={where!r}; say with define at which step it is to be called"
+        )
+    if not isinstance(whole, Expression):
+        return Placed(whole, {})
+    source = whole.source
+    general: list[Expr] = []
+    at: dict[Place, list[Expr]] = {}
+    for part in conjuncts(whole.expr):
+        if not steps_of(part):
+            general.append(part)
+            continue
+        for each in _tested_at(part, found, source):
+            at.setdefault(each, []).append(of_candidate(part, each.name))
+    return Placed(
+        _together(general, source) if general else None,
+        {each: _together(parts, source) for each, parts in at.items()},
+    )
+
+
+def _together(parts: list[Expr], source: Source) -> Condition:
+    if len(parts) == 1:
+        return Expression(parts[0], source)
+    span = (parts[0].span[0], parts[-1].span[1])
+    return Expression(And(tuple(parts), span=span), source)
+
+
+def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place]:
+    named = steps_of(part)
+    check_names(part, found, source)
+    _check_no_column_alone(part, source)
+    bound = [each for each in found if not each.negated]
+    binding = {each.name for each in bound}
+    negated = named - binding
+    if len(negated) > 1:
+        raise source.error(
+            f"expected a condition with one negated step, got {_listed(negated)}; none of them is "
+            "bound when another is looked for",
+            part.span,
+            "use",
+        )
+    if negated:
+        return [each for each in found if each.name in negated]
+    latest = max(each.order for each in bound if each.name in named)
+    plain = {node.step for node, _ in walk(part) if isinstance(node, StepColumn)}
+    here = [each for each in bound if each.order == latest and each.name in named]
+    if plain.intersection(each.name for each in here):
+        return [each for each in here if each.name in plain][-1:]
+    return _after(latest, bound, part, source)
+
+
+def _check_no_column_alone(part: Expr, source: Source) -> None:
+    for node, _ in walk(part):
+        if isinstance(node, Column):
+            raise source.error(
+                f"expected the step of each column where steps are named, as in C.{node.name}, got "
+                f"{node.name!r}; a column without a step is about every event",
+                node.span,
+                "use",
+            )
+
+
+def _after(latest: int, bound: list[Place], part: Expr, source: Source) -> list[Place]:
+    """The places at one of which each match goes on after the latest step."""
+    later = [each for each in bound if each.order > latest]
+    sure = min((each.order for each in later if each.certain), default=None)
+    if sure is None:
+        raise source.error(
+            "expected a step after those of the aggregate: only when it has bound an event the "
+            "aggregate is complete; to test while events are added, write it into define, where "
+            "sum(B.v) + v has the candidate in it",
+            part.span,
+            "use",
+        )
+    return [each for each in later if each.order <= sure]
+
+
+def check_conditions(steps: Sequence[Step]) -> None:
+    """Raise if a condition names steps that are not there, or not bound when it is tested."""
+    found = places(steps)
+    takes = [tested for step in every(steps) for _, tested in step.takes]
+    for each, tested in zip(found, takes, strict=True):
+        for expression in _expressions(tested):
+            _check_bound(each, expression, found)
+    for step in every(steps):
+        for expression in _expressions(step.until):
+            check_names(expression.expr, found, expression.source)
+
+
+def _expressions(tested: Condition | None) -> Iterator[Expression]:
+    if isinstance(tested, Expression):
+        yield tested
+    elif isinstance(tested, AllOf | AnyOf):
+        for each in tested.conditions:
+            yield from _expressions(each)
+
+
+def _check_bound(place: Place, tested: Expression, found: Sequence[Place]) -> None:
+    check_names(tested.expr, found, tested.source)
+    bound = {each.name: each for each in found if not each.negated}
+    for node, step in _named(tested.expr):
+        if step not in bound:
+            raise tested.source.error(
+                f"expected a step that binds events, got {step!r}, which is negated",
+                node.span,
+                "use",
+            )
+        if not place.sees(bound[step]):
+            instead = "" if place.negated else f"; make it a condition of {step!r} instead"
+            raise tested.source.error(
+                f"expected steps before {place.name!r}, got {step!r}, which is not bound yet when "
+                f"{place.name!r} is looked for{instead}",
+                node.span,
+                "use",
+            )
+
+
+def check_names(expr: Expr, found: Sequence[Place], source: Source) -> None:
+    """Raise if an expression names a step that is not there."""
+    known = {each.name for each in found}
+    for node, step in _named(expr):
+        if step not in known:
+            raise source.error(
+                f"expected one of the steps {_listed(known)}, got {step!r}; "
+                "a column with a '.' in its name stands in backticks",
+                node.span,
+                "use",
+            )
+
+
+def _named(expr: Expr) -> Iterator[tuple[Expr, str]]:
+    for node, _ in walk(expr):
+        if isinstance(node, StepColumn | Aggregate):
+            yield node, node.step
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
