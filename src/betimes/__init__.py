@@ -23,6 +23,7 @@ from betimes.model import (
 from betimes.model.change import Change, ChangeBatch, fold
 from betimes.model.detector import DetectorError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
+from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
 
 __version__ = "0.1.0"
 
@@ -42,11 +43,16 @@ __all__ = [
     "Ordered",
     "OrderingStats",
     "OrderingUnit",
+    "Pattern",
+    "PatternError",
+    "PatternWarning",
     "Rejected",
     "SlackPolicy",
     "StreamEndedError",
     "Zone",
+    "begin",
     "fold",
+    "pattern",
 ]
 
 

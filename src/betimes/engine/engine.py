@@ -44,6 +44,7 @@ from betimes.model import (
 from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
 from betimes.model.duration import LONGEST
 from betimes.ordering import OrderingUnit, SlackPolicy
+from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
 
@@ -114,9 +115,11 @@ class Engine:
         nodes = {node.name: node for node in hierarchy}
         self._stages: dict[str, Stage] = {}
         for number, (name, level) in enumerate(self._levels.items()):
+            on = nodes[name].on
             unit = OrderingUnit(
-                clock=hierarchy.clock, on=nodes[name].on, margin=margin, max_late=max_late,
-                decay=decay, max_skew=max_skew, **_slack_of(level, slack, min_slack, max_slack),
+                clock=hierarchy.clock, on=None if EVERY in on else on, margin=margin,
+                max_late=max_late, decay=decay, max_skew=max_skew,
+                **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
             self._stages[name] = Stage(
                 nodes[name], level * 1000 + number, unit,
@@ -199,7 +202,7 @@ class Engine:
                     f"expected events of the types {list(inputs)} (inputs=), got {name!r}; declare "
                     "it there, or filter such events out"
                 )
-            if count and name not in self._used:
+            if count and not self._used.intersection((name, EVERY)):
                 self.ignored[name] += count
 
     def _feed(self, inputs: dict[str, Arrivals], ts: Ints) -> ChangeBatch:

@@ -7,13 +7,14 @@ subscribes to; input events are level 0. There is no other wiring than the names
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from betimes.model.change import LATE, REJECTED
 from betimes.model.detector import Maker
 from betimes.model.errors import BetimesError, OptionError
-from betimes.ordering.clock import parse_clock
+from betimes.ordering.clock import EVERY, parse_clock
+from betimes.patterns import Pattern
 
 
 class HierarchyError(BetimesError, ValueError):
@@ -29,6 +30,11 @@ class Node:
     on: tuple[str, ...]
     emits: tuple[str, ...]
     by: str | None
+    pattern: Pattern | None = None
+
+    def takes(self, type: str) -> bool:
+        """Whether it subscribes to input events of this type."""
+        return type in self.on or EVERY in self.on
 
 
 class Hierarchy:
@@ -62,17 +68,22 @@ class Hierarchy:
         self,
         detector: Any,
         *,
-        on: str | Sequence[str],
-        emits: str | Sequence[str],
+        on: str | Sequence[str] | None = None,
+        emits: str | Sequence[str] | None = None,
         by: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Add a detector: a class, a factory, a template instance, or a function of one event.
+        """Add a detector: a class, a factory, a template instance, a function of one event.
 
-        With `by` it has one state for each value of that payload column.
+        It subscribes to the types `on` (`"*"`: every input type) and publishes the types `emits`.
+        With `by` it has one state for each value of that payload column. A pattern knows all that
+        itself; what is given here goes first.
         """
-        maker = Maker(detector)
-        node = Node(name or maker.name, maker, _names(on, "on"), _names(emits, "emits"), by)
+        if isinstance(detector, Pattern):
+            node = _pattern_node(detector, on, emits, by, name)
+        else:
+            maker = Maker(detector)
+            node = Node(name or maker.name, maker, _names(on, "on"), _names(emits, "emits"), by)
         for type in {LATE, REJECTED}.intersection(node.emits):
             raise HierarchyError(
                 f"expected other names than {LATE!r} and {REJECTED!r} for what a detector makes: "
@@ -85,10 +96,11 @@ class Hierarchy:
                 "give one of them another with name="
             )
         for other in self._nodes.values():
-            if other.maker.source is maker.source and (other.on, other.by) == (node.on, by):
+            same = other.maker.source is node.maker.source
+            if same and (other.on, other.by) == (node.on, node.by):
                 raise HierarchyError(
                     f"{node.name!r} and {other.name!r} are two names for one thing: the same "
-                    f"detector on {list(node.on)} by {by!r}; add it once"
+                    f"detector on {list(node.on)} by {node.by!r}; add it once"
                 )
         self._nodes[node.name] = node
         try:
@@ -150,7 +162,7 @@ class Hierarchy:
             )
         for node in self:
             for type in node.on:
-                if type not in published and type not in self.inputs:
+                if type not in (*published, *self.inputs, EVERY):
                     raise HierarchyError(
                         f"{node.name!r} subscribes to {type!r}, which no detector publishes and "
                         f"which is not among inputs={list(self.inputs)}; published are "
@@ -197,12 +209,39 @@ class Hierarchy:
         return "\n".join(lines)
 
 
+def _pattern_node(
+    pattern: Pattern,
+    on: str | Sequence[str] | None,
+    emits: str | Sequence[str] | None,
+    by: str | None,
+    name: str | None,
+) -> Node:
+    changed: dict[str, Any] = {"by": by or pattern.by, "name": name or pattern.name}
+    if on is not None:
+        changed["on"] = _names(on, "on")
+    if emits is not None:
+        types = _names(emits, "emits")
+        if len(types) > 1:
+            raise OptionError(
+                f"expected a pattern to publish one type, got emits={emits!r}; timed-out matches "
+                "have a type of their own with timeouts="
+            )
+        (changed["emits"],) = types
+    pattern = replace(pattern, **changed)
+    maker = Maker(pattern.make)
+    pattern.warn_of_growth()
+    return Node(
+        pattern.name or str(pattern.emits), maker, pattern.inputs, pattern.outputs, pattern.by,
+        pattern,
+    )  # fmt: skip
+
+
 def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def _names(value: str | Sequence[str], option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value)
+def _names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value or ())
     if not names or not all(isinstance(name, str) and name for name in names):
         raise OptionError(
             f"expected {option} to be one or more event types, got {option}={value!r}"

@@ -41,6 +41,7 @@ from betimes.engine.stats import StageCounts
 from betimes.model.errors import EventError
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
+from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
 
@@ -195,7 +196,7 @@ class Stage:
     def _note_late(self, arrivals: Arrivals, certain: Ints, row: int) -> None:
         """Note the events that come after their place has settled, and by how much."""
         settled = np.maximum.accumulate(np.concatenate(([self._settled], certain[:-1])))
-        wanted = np.array([name in self.node.on for name in arrivals.batch.types])
+        wanted = np.array([self.node.takes(name) for name in arrivals.batch.types])
         late = (arrivals.batch.ts < settled) & wanted[arrivals.batch.codes]
         for index in np.flatnonzero(late).tolist():
             self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
@@ -266,7 +267,10 @@ class Stage:
         by, who = self.node.by, f"detector {self.node.name!r}"
         if by is None:
             return groups
-        if wanted is None:
+        if EVERY in self.node.on:
+            # Nobody named the types: those without the column are a key of their own, as in SQL.
+            keys = [event.payload.get(by) for event in events]
+        elif wanted is None:
             keys = keys_of(events, by, who)
         else:
             keys = [None] * len(events)

@@ -31,7 +31,7 @@ def inputs_of(
     every_at = np.arange(first, first + len(batch))
     inputs = {}
     for name, stage in stages.items():
-        on = [type in stage.node.on for type in batch.types]
+        on = [stage.node.takes(type) for type in batch.types]
         moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
         part, events, mine_groups, at = batch.without_payload(), rows, groups, every_at
         if not all(map(operator.or_, on, moves)):

@@ -5,6 +5,7 @@ A pattern is configuration. It makes detectors, one for each key if it has a `by
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,7 @@ from typing import Literal
 from betimes.model.duration import Duration, readable
 from betimes.patterns.conditions import types_for
 from betimes.patterns.detector import PatternDetector
+from betimes.patterns.growth import PatternWarning, grows
 from betimes.patterns.matcher import Matcher
 from betimes.patterns.payloads import Shape, everything, selected
 from betimes.patterns.steps import Condition, Op, PatternError, Spec, Step
@@ -119,6 +121,16 @@ class Pattern:
                 f"expected overflow to be 'error' or 'side', got overflow={self.overflow!r}"
             )
         self._shapes()
+
+    def warn_of_growth(self) -> None:
+        """Warn if its partial matches could become more and more."""
+        for reason in grows(self.spec):
+            warnings.warn(
+                f"pattern {self.name or self.emits!r}: {reason}; until then at most limit="
+                f"{self.limit:,} partial matches of a key are kept",
+                PatternWarning,
+                stacklevel=4,
+            )
 
     def explain(self) -> str:
         """What it looks for, in words, and which matcher does it.

@@ -45,7 +45,10 @@ def oracle(
         node = nodes[name]
         detectors: dict[Any, Any] = {}
         made: list[Placed] = []
-        mine = sorted((k for k in known if k[1].type in node.on), key=lambda k: k[0])
+        mine = sorted(
+            (k for k in known if k[1].type in node.on or ("*" in node.on and k[0][1] == 0)),
+            key=lambda k: k[0],
+        )
         for place, event, group in mine:
             key = (group, None if node.by is None else event.payload[node.by])
             if key not in detectors:
