@@ -143,22 +143,19 @@ class _Judge:
             waited = self.events[at].ts - self.events[before[-1].at].ts
             if waited >= step.within:
                 return False
-        # An event that completes the match may be one that must not come until then.
         complete = k == len(way) - 1 and not self.steps[-1].negated
-        forbidden = between if complete else range(since, at + 1)
-        return self.allowed(before, number, forbidden) and self.unvetoed(
-            before, number, range(since, at + 1)
+        events = range(since, at + 1)
+        return self.unvetoed(before, number, events) and (
+            not before or self.allowed(before, number, events, complete=complete)
         )
 
-    def allowed(self, before: Way, number: int, events: range) -> bool:
-        """Whether no prohibition is broken by events until one is bound to a step."""
-        if not before:
-            return True
-        last = before[-1]
-        looping = last.step == number
-        for step in self.negated_after(last.step):
+    def allowed(self, before: Way, number: int, events: range, *, complete: bool) -> bool:
+        """Whether no prohibition is broken by events, the last of which is bound to a step."""
+        looping = before[-1].step == number
+        for step in self.negated_after(before[-1].step):
             if step.op == "not_followed_by":
-                judged: Sequence[int] = events
+                # What completes the match may be what must not come until then.
+                judged: Sequence[int] = events[:-1] if complete else events
             elif looping and not self.may_end(before, events):
                 judged = ()  # nothing comes after the loop here
             else:

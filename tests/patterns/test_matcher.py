@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -13,129 +15,106 @@ from hypothesis import strategies as st
 
 from betimes.model import Event
 from betimes.patterns.builder import Builder, begin
+from betimes.patterns.construction import INNER
 from betimes.patterns.matcher import Match, Matcher
-from betimes.patterns.steps import Bound, Inner, Op, PatternError, Python, Spec, Step
-from betimes.patterns.wellformed import check
+from betimes.patterns.steps import Op, PatternError, Python, Spec, Step
 from tests.patterns.brute import brute
+from tests.patterns.random_patterns import SKIPS, grouped, specs, streams
 
 FOR_EVER = 10**9
-OPS: list[Op] = ["next", "followed_by", "followed_by_any", "not_next", "not_followed_by"]
-INNERS: list[Inner] = ["relaxed", "strict", "combinations"]
-SKIPS = ["none", "to_next", "past_last", "to_first:s1", "to_last:s0"]
-
-
-@dataclass(frozen=True)
-class Fits:
-    """The event is one of these types; if it looks back, an odd number of events is bound."""
-
-    types: str
-    looks_back: bool = False
-
-    @property
-    def text(self) -> str:
-        return f"type in {self.types!r}"
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"*"} if self.looks_back else ())
-
-    def holds(self, event: Event, bound: Bound) -> bool:
-        odd = sum(len(events) for events in bound.values()) % 2 == 1
-        return event.type in self.types and (odd or not self.looks_back)
-
-
-types = st.sampled_from(["a", "b", "c", "ab", "bc", "abc"])
-
-
-@st.composite
-def steps(draw: st.DrawFn, op: Op, number: int) -> Step:
-    looks_back = number > 0 and draw(st.integers(0, 5)) == 0
-    name = f"s{number}"
-    step = Step(op, name, ((name, Fits(draw(types), looks_back)),))
-    within = draw(st.none() | st.none() | st.integers(1, 4))
-    if step.negated:
-        return step
-    least = draw(st.sampled_from([1, 1, 1, 2]))
-    more = draw(st.sampled_from([0, 0, 1, 2, None]))
-    most = None if more is None else least + more
-    until = Fits(draw(types)) if most is None and draw(st.booleans()) else None
-    return Step(
-        op,
-        name,
-        step.takes,
-        least=least,
-        most=most,
-        optional=draw(st.sampled_from([False, False, True])),
-        greedy=most != 1 and draw(st.sampled_from([False, False, True])),
-        inner=draw(st.sampled_from(INNERS)),
-        until=until,
-        within=within,
-    )
-
-
-@st.composite
-def specs(draw: st.DrawFn, *, skips: Sequence[str] = ("none",), longest: int = 4) -> Spec:
-    """Patterns of the class that `brute` defines."""
-    ops: list[Op] = ["begin", *draw(st.lists(st.sampled_from(OPS), max_size=longest - 1))]
-    row = tuple(draw(steps(op, number)) for number, op in enumerate(ops))
-    skip = draw(st.sampled_from(skips))
-    # With a skip strategy matches wait until earlier runs are over, so they must be some time.
-    window = st.integers(2, 8)
-    spec = Spec(row, draw(window if skip != "none" else window | st.none()), skip)
-    try:
-        check(spec)
-    except PatternError:
-        assume(False)
-    assume(is_defined(row))
-    return spec
-
-
-def is_defined(row: Sequence[Step]) -> bool:
-    """Whether `brute` says what it means."""
-    for at, step in enumerate(row):
-        rest = [each for each in row[at + 1 :] if not each.negated]
-        hangs = step.op == "not_next" or (step.greedy and step.most != step.least)
-        if hangs and rest and all(each.optional for each in rest) and not row[-1].negated:
-            return False
-    return [each.op for each in row[-2:]] != ["not_next", "not_followed_by"]
-
-
-@st.composite
-def streams(draw: st.DrawFn, *, longest: int = 6) -> list[Event]:
-    ts, events = 0, []
-    for type, gap in draw(
-        st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([1, 0, 2, 3])), max_size=longest)
-    ):
-        ts += gap
-        events.append(Event(type, ts, {"n": len(events)}))
-    return events
+Plain = tuple[tuple[tuple[str, int], ...], int, str]
 
 
 def running(spec: Spec, **options: Any) -> Matcher:
     return Matcher(spec, **{"limit": 100_000, **options})
 
 
-def found(matcher: Matcher, events: Sequence[Event]) -> list[Match]:
-    return [match for event in events for match in matcher.on_event(event)]
+def run(matcher: Matcher, events: Sequence[Event]) -> list[Plain]:
+    """All that the matcher reports until the end of time."""
+    found = [match for event in events for match in matcher.on_event(event)]
+    return plain(found + matcher.on_time(FOR_EVER))
 
 
-def plain(matches: Sequence[Match]) -> list[tuple[tuple[tuple[str, int], ...], int]]:
-    return [(tuple((name, event["n"]) for name, event in match.bound), match.ts) for match in matches]
+def plain(matches: Sequence[Match]) -> list[Plain]:
+    return [
+        (tuple((name, event["n"]) for name, event in match.bound), match.ts, match.kind)
+        for match in matches
+    ]
 
 
-@given(specs(), streams())
-def test_it_finds_what_the_definition_says(spec: Spec, events: list[Event]) -> None:
-    matcher = running(spec)
-    matches = found(matcher, events) + matcher.on_time(FOR_EVER)
-    expected = Counter((match.names, match.ts) for match in brute(spec, events))
-    assert Counter(plain(matches)) == expected
+def numbered(text: str) -> list[Event]:
+    """`a b b` as events, a microsecond apart; `a5 b7` with their times."""
+    events = []
+    for number, word in enumerate(text.split()):
+        ts = int(word[1:]) if word[1:] else number
+        events.append(Event(word[0], ts, {"n": number}))
+    return events
 
 
-@given(specs(skips=SKIPS[1:]), streams())
-def test_it_skips_what_the_definition_says(spec: Spec, events: list[Event]) -> None:
-    if spec.skip.endswith("s1"):
-        assume(len(spec.steps) > 1 and not spec.steps[1].negated)
-    matcher = running(spec)
-    matches = found(matcher, events) + matcher.on_time(FOR_EVER)
-    assert plain(matches) == [(match.names, match.ts) for match in brute(spec, events)]
-    assert matcher.state == (None, (), ())
+def is_type(type: str) -> str:
+    return f"type == '{type}'"
+
+
+A_B = begin("a", is_type("a")).followed_by("b", is_type("b"))
+
+
+class TestMeaning:
+    @given(specs(), streams())
+    def test_it_finds_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
+        expected = Counter((match.names, match.ts, "match") for match in brute(spec, events))
+        assert Counter(run(running(spec), events)) == expected
+
+    @given(specs(skips=SKIPS[1:]), streams())
+    def test_it_skips_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
+        matcher = running(spec)
+        expected = [(match.names, match.ts, "match") for match in brute(spec, events)]
+        assert run(matcher, events) == expected
+        assert matcher.state == running(spec).state
+
+    @given(grouped(), streams())
+    def test_a_group_is_all_its_numbers_of_iterations(
+        self, spec: Spec, events: list[Event]
+    ) -> None:
+        rows = list(islice(unrolled(spec.steps, "begin", len(events)), 101))
+        assume(len(rows) < 101)
+        expected: Counter[Plain] = Counter()
+        for steps in filter(None, rows):
+            flat = replace(spec, steps=(replace(steps[0], op="begin"), *steps[1:]))
+            expected.update(map(original, run(running(renamed(flat)), events)))
+        assert Counter(run(running(spec), events)) == expected
+
+
+def unrolled(steps: Sequence[Step], op: Op, most: int) -> Iterator[tuple[Step, ...]]:
+    """Rows of steps without groups that mean the same, all of them together."""
+    rows = []
+    for step in steps:
+        follows = op if step.op == "begin" else step.op
+        if not step.group:
+            rows.append([(replace(step, op=follows),)])
+            continue
+        counts = range(step.least, (step.most or max(most, step.least)) + 1)
+        choices: list[tuple[Step, ...]] = [()] if step.optional else []
+        for count in counts:
+            if count > most:
+                break
+            ops = [follows] + [INNER[step.inner]] * (count - 1)
+            for parts in product(*(list(unrolled(step.group, each, most)) for each in ops)):
+                choices.append(tuple(each for part in parts for each in part))
+        rows.append(choices)
+    for parts in product(*rows):
+        row = tuple(each for part in parts for each in part)
+        if sum(each.least for each in row if not each.optional) <= most:
+            yield row
+
+
+def renamed(spec: Spec) -> Spec:
+    """Each copy of a step with a name of its own."""
+    steps = [
+        replace(step, name=f"{step.name}@{at}", takes=((f"{step.name}@{at}", step.takes[0][1]),))
+        for at, step in enumerate(spec.steps)
+    ]
+    return replace(spec, steps=tuple(steps))
+
+
+def original(row: Plain) -> Plain:
+    return tuple((name.partition("@")[0], n) for name, n in row[0]), row[1], row[2]

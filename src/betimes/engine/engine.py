@@ -7,13 +7,11 @@ most one replay a stage and key, however many events were late.
 
 from __future__ import annotations
 
-import sys
 import time as wall
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -28,10 +26,11 @@ from betimes.engine.codec import CheckpointError, dumps, loads
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
+from betimes.engine.row_stage import RowStage
 from betimes.engine.split import Split
-from betimes.engine.stage import END, Stage, keys_of
+from betimes.engine.stage import END, Stage, values_of
 from betimes.engine.stats import DetectorStats
-from betimes.engine.wiring import inputs_of, news_for
+from betimes.engine.wiring import news_for
 from betimes.model import (
     Duration,
     Event,
@@ -121,8 +120,8 @@ class Engine:
                 max_late=max_late, decay=decay, max_skew=max_skew,
                 **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
-            self._stages[name] = Stage(
-                nodes[name], level * 1000 + number, unit,
+            self._stages[name] = RowStage(
+                nodes[name], level * 1000 + number, unit, clock=hierarchy.clock,
                 checkpoints=parse_checkpoints(checkpoints), retraction=Retraction(retraction),
                 retention=microseconds(retention, "retention"), late=late, errors=errors,
                 grouped=by is not None, time=time,
@@ -171,21 +170,21 @@ class Engine:
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
-        return self.feed_rows(batch, events if isinstance(events, list) else batch.rows())
-
-    def feed_rows(self, batch: EventBatch, rows: list[Event]) -> ChangeBatch:
-        """Like `feed`, for those who have the events both as columns and one by one."""
-        groups = self._groups(rows)
+        # Python detectors want events one by one; compiled patterns are content with columns.
+        rows = cache((lambda: events) if isinstance(events, list) else batch.rows)
+        groups = self._groups(batch)
         if self._split is not None and groups is not None:
-            return self._split.feed(batch, rows, groups)
+            return self._split.feed(batch, groups)
         if self._broken is not None:
             raise StreamEndedError(
                 f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
                 "before it into a new engine, or set errors='skip'"
             )
         self._check_types(batch)
-        clock = self.hierarchy.clock
-        inputs = inputs_of(self._stages, clock, batch, rows, groups, self._arrived)
+        inputs = {
+            name: stage.arrivals(batch, rows, groups, self._arrived)
+            for name, stage in self._stages.items()
+        }
         try:
             return self._feed(inputs, batch.ts)
         except BaseException as error:
@@ -232,11 +231,10 @@ class Engine:
             return self._split.finish(advance=advance)
         told: dict[str, News] = {}
         time = END if advance else self._newest
-        nothing = EventBatch.concat([])
-        clock, last = self.hierarchy.clock, self._arrived
-        inputs = inputs_of(self._stages, clock, nothing, [], self._groups([]), last)
+        nothing, last = EventBatch.concat([]), self._arrived
         for name, stage in self._stages.items():
-            news = _heard(stage, stage.step(*news_for(stage, inputs[name], told), last))
+            arrivals = stage.arrivals(nothing, list, self._groups(nothing), last)
+            news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(_heard(stage, stage.finish(last, time)))
         return self._changes(told)
 
@@ -309,6 +307,7 @@ class Engine:
     def _stats(self, name: str, stage: Stage) -> DetectorStats:
         unit, counts = stage.unit.stats, stage.counts
         load = self._loads.get(name)
+        snapshots, snapshot_bytes = stage.snapshots()
         return DetectorStats(
             detector=name,
             level=self._levels[name],
@@ -316,13 +315,13 @@ class Engine:
             slack=unit.slack,
             attenuation=unit.attenuation,
             buffered=unit.buffered,
-            remembered=stage.history.size,
+            remembered=stage.remembered,
             released=unit.released,
             handled=counts.handled,
             replays=counts.replays,
             replayed=counts.replayed,
-            snapshots=sum(len(segment.undo) for segment in stage.history.segments),
-            snapshot_bytes=_bytes(s.undo.values() for s in stage.history.segments),
+            snapshots=snapshots,
+            snapshot_bytes=snapshot_bytes,
             retracted=counts.retracted,
             late=counts.late,
             errors=counts.errors,
@@ -333,10 +332,8 @@ class Engine:
             busy_factor=0.0 if load is None else load.busy / self._span,
         )
 
-    def _groups(self, rows: list[Event]) -> list[Any] | None:
-        if self._by is None:
-            return None
-        return keys_of(rows, self._by, "the engine")
+    def _groups(self, batch: EventBatch) -> list[Any] | None:
+        return None if self._by is None else values_of(batch, self._by, "the engine")
 
     # Changes
 
@@ -412,15 +409,6 @@ class Engine:
         if self._control.adaptive:
             for name, stage in self._stages.items():
                 stage.unit.attenuation = self._control.value(name)
-
-
-def _bytes(snapshots: Iterable[Iterable[Any]]) -> int:
-    """What snapshots take; what they share counts once."""
-    sizes: dict[int, int] = {}
-    for saved in chain.from_iterable(snapshots):
-        for part in (saved, *(saved.values() if isinstance(saved, dict) else ())):
-            sizes[id(part)] = sys.getsizeof(part)
-    return sum(sizes.values())
 
 
 def _heard(stage: Stage, news: News) -> News:

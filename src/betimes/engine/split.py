@@ -14,7 +14,6 @@ import numpy as np
 
 from betimes.model.batch import EventBatch
 from betimes.model.change import Change, ChangeBatch
-from betimes.model.event import Event
 
 if TYPE_CHECKING:
     from betimes.engine.engine import Engine
@@ -28,7 +27,7 @@ class Split:
         self.engines: dict[Any, Engine] = {}
         self.seq = 0
 
-    def feed(self, batch: EventBatch, rows: list[Event], groups: list[Any]) -> ChangeBatch:
+    def feed(self, batch: EventBatch, groups: list[Any]) -> ChangeBatch:
         """Hand each event to the engine of its key."""
         mine: dict[Any, list[int]] = {}
         for row, group in enumerate(groups):
@@ -37,8 +36,7 @@ class Split:
         for group, numbers in mine.items():
             if group not in self.engines:
                 self.engines[group] = self._make()
-            part = batch.take(np.array(numbers)).without_payload()
-            changes += self.engines[group].feed_rows(part, [rows[n] for n in numbers])
+            changes += self.engines[group].feed(batch.take(np.array(numbers)))
         return self._numbered(changes)
 
     def finish(self, *, advance: bool) -> ChangeBatch:

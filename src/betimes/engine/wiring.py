@@ -1,49 +1,17 @@
-"""Wiring: what arrives at each stage in a batch, from outside and from the stages below it."""
+"""Wiring: what a stage learns in a batch from the stages below it."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from betimes.engine.arrivals import Arrivals
 from betimes.engine.history import pick
 from betimes.engine.messages import News, Output
+from betimes.engine.row_stage import RowStage
 from betimes.engine.stage import Stage
 from betimes.model import PSEUDO, Event, EventBatch
-from betimes.ordering.clock import EVERY
-
-
-def inputs_of(
-    stages: Mapping[str, Stage],
-    clock: tuple[str, ...] | None,
-    batch: EventBatch,
-    rows: list[Event],
-    groups: list[Any] | None,
-    first: int,
-) -> dict[str, Arrivals]:
-    """The input events for each detector; an event without key is named, nothing is taken in.
-
-    `first` is the number of the batch's first arrival.
-    """
-    every_at = np.arange(first, first + len(batch))
-    inputs = {}
-    for name, stage in stages.items():
-        on = [stage.node.takes(type) for type in batch.types]
-        moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
-        part, events, mine_groups, at = batch.without_payload(), rows, groups, every_at
-        if not all(map(operator.or_, on, moves)):
-            mine = np.flatnonzero(np.array(on)[batch.codes] | np.array(moves)[batch.codes])
-            part = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
-            at = at[mine]
-            events = pick(rows, mine.tolist())
-            mine_groups = None if groups is None else pick(groups, mine.tolist())
-        wanted = None if all(on) else np.flatnonzero(np.array(on)[part.codes]).tolist()
-        keys = stage.keys(events, mine_groups, wanted)
-        inputs[name] = Arrivals(part, events, at, {}, keys)
-    return inputs
 
 
 def news_for(
@@ -84,6 +52,7 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     every = inputs.events + [Event(PSEUDO, 0)] * len(notices) + [o.event for o in outputs]
     keys = inputs.keys
     if keys is not None:
+        assert isinstance(stage, RowStage)
         mine = [stage.key(o.event, o.group) for o in outputs]
         keys = pick(keys + [None] * len(notices) + mine, rows)
     place = {old: new for new, old in enumerate(rows)}

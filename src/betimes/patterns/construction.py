@@ -12,7 +12,7 @@ from betimes.patterns.guards import ALWAYS, NEVER, Guard, both, neither
 from betimes.patterns.steps import Condition, Inner, Op, Step
 from betimes.patterns.wellformed import skippable
 
-_INNER: dict[Inner, Op] = {
+INNER: dict[Inner, Op] = {
     "strict": "next",
     "relaxed": "followed_by",
     "combinations": "followed_by_any",
@@ -153,7 +153,7 @@ class Construction:
         lifted = _lifted(sink, here.forbidden)
         exits = self._exits(step, lifted, here)
         later = replace(
-            here, op=_INNER[step.inner], begun=True, leavable=False, forbidden=(), stops=here.after
+            here, op=INNER[step.inner], begun=True, leavable=False, forbidden=(), stops=here.after
         )
         last, window = exits[0].target, None
         if step.most is None:

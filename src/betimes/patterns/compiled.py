@@ -1,0 +1,295 @@
+"""Patterns that run compiled: which these are, and what they are compiled to.
+
+The common class: a sequence of steps, each bound once, by skipping what does not fit or strictly;
+negated steps between them; alternatives; a window; conditions on the event's own columns, and
+comparisons with columns of earlier steps; skip past last. `why_not` says what keeps a pattern out.
+
+A compiled pattern is a `Program`. From a batch of events it makes two numbers an event: which steps
+it fits by its own columns (a bit a step), and which waiting it ends. Everything that is about
+several events at once happens in `kernel.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.model.batch import EventBatch
+from betimes.patterns import kernel
+from betimes.patterns.columns import fulfil
+from betimes.patterns.conditions import AllOf, AnyOf, Expression, TypeIs, types_for
+from betimes.patterns.steps import Condition, Spec, Step
+from betimes.patterns.syntax import (
+    Aggregate,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Literal,
+    Negative,
+    Not,
+    Or,
+    StepColumn,
+    conjuncts,
+    steps_of,
+    walk,
+)
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_OPS = {
+    "+": kernel.ADD, "-": kernel.SUBTRACT, "*": kernel.MULTIPLY, "/": kernel.DIVIDE,
+    "//": kernel.FLOOR, "%": kernel.MODULO,
+    "==": kernel.EQUAL, "!=": kernel.UNEQUAL, "<": kernel.LESS, "<=": kernel.LESS_EQUAL,
+    ">": kernel.GREATER, ">=": kernel.GREATER_EQUAL,
+}  # fmt: skip
+
+
+def why_not(spec: Spec) -> str | None:
+    """Why a pattern of this form cannot be compiled; None if it can."""
+    if spec.skip != "past_last":
+        return f"skip is {spec.skip}, not past_last"
+    if len(spec.steps) > kernel.BOUND_PLACE - 1:
+        return f"it has more than {kernel.BOUND_PLACE - 1} steps"
+    if spec.steps[-1].negated:
+        return f"it ends with {spec.steps[-1].name}, and has to wait for time to pass"
+    if spec.only is not None and _why_not_own(spec.only):
+        return _why_not_own(spec.only)
+    places: dict[str, int] = {}
+    bound = 0
+    for before, step in zip((None, *spec.steps), spec.steps, strict=False):
+        reason = _why_not_step(step) or _why_not_conditions(step, places)
+        if reason is None and before is not None and before.negated and step.negated:
+            both = [split(condition)[1] for each in (before, step) for _, condition in each.takes]
+            if any(both):
+                reason = f"{before.name} or {step.name} looks at earlier steps beside the other"
+        if reason is not None:
+            return reason
+        if not step.negated:
+            if len(step.takes) == 1:
+                places[step.takes[0][0]] = bound
+            bound += 1
+    return None
+
+
+def _why_not_step(step: Step) -> str | None:
+    if step.group:
+        return f"{step.name} is a group"
+    if step.optional or (step.least, step.most) != (1, 1):
+        return f"{step.name} is optional or repeated"
+    if step.within is not None or step.until is not None:
+        return f"{step.name} has a window or an end of its own"
+    if step.op in ("followed_by_any", "not_next"):
+        return f"{step.name} follows by {step.op}"
+    return None
+
+
+def _why_not_conditions(step: Step, places: dict[str, int]) -> str | None:
+    for name, condition in step.takes:
+        own, earlier = split(condition)
+        for part in own:
+            if reason := _why_not_own(part):
+                return reason
+        if earlier and len(step.takes) > 1:
+            return f"{name} is one of several alternatives and looks at earlier steps"
+        for expr in earlier:
+            for node, _ in walk(expr):
+                if isinstance(node, Aggregate | Call) and not _is_abs(node):
+                    return f"a condition of {name} has {_called(node)}() over earlier steps"
+                if isinstance(node, StepColumn) and (
+                    node.step not in places or node.column == "type"
+                ):
+                    return f"a condition of {name} looks at {node.step}.{node.column}"
+                if isinstance(node, Column) and node.name == "type":
+                    return f"a condition of {name} compares type with an earlier step"
+                if isinstance(node, Literal) and isinstance(node.value, str):
+                    return f"a condition of {name} has text beside an earlier step"
+    return None
+
+
+def _is_abs(node: Aggregate | Call) -> bool:
+    return isinstance(node, Call) and node.function == "abs"
+
+
+def _called(node: Aggregate | Call) -> str:
+    return node.function
+
+
+def _why_not_own(condition: Condition) -> str | None:
+    match condition:
+        case TypeIs() | Expression():
+            return f"{condition.text} looks at earlier steps" if condition.reads else None
+        case AllOf(conditions) | AnyOf(conditions):
+            return next((why for each in conditions if (why := _why_not_own(each))), None)
+        case _:
+            return f"{condition.text} is a function in Python"
+
+
+def split(condition: Condition | None) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
+    """What a condition asks of the event itself, and what it asks beside earlier steps."""
+    match condition:
+        case None:
+            return (), ()
+        case AllOf(conditions):
+            both = [split(each) for each in conditions]
+            return sum((own for own, _ in both), ()), sum((earlier for _, earlier in both), ())
+        case Expression(expr, source) if condition.reads:
+            parts = conjuncts(expr)
+            own = tuple(Expression(part, source) for part in parts if not steps_of(part))
+            return own, tuple(part for part in parts if steps_of(part))
+        case _:
+            return (condition,), ()
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Events of some types that fulfil all conditions get a bit."""
+
+    conditions: tuple[Condition, ...]
+    types: frozenset[str] | None
+    row: int
+    bit: int
+
+
+class Program:
+    """A pattern, compiled."""
+
+    def __init__(self, spec: Spec, limit: int) -> None:
+        self.steps = tuple(step for step in spec.steps if not step.negated)
+        self._only = spec.only
+        self.strict = any(step.op == "next" for step in spec.steps)
+        self.columns: tuple[str, ...] = ()
+        """The payload columns, and `ts`, that steps compare with each other."""
+        tests: list[_Test] = []
+        programs: list[tuple[int, int, int]] = []
+        constants: list[float] = []
+        self.take_at = np.zeros((2, len(self.steps)), np.int64)
+        self.kill_at = np.zeros((2, len(self.steps)), np.int64)
+        config = np.zeros(kernel.N_CONFIG, np.int64)
+        places: dict[str, int] = {}
+        state = 0
+        for step in spec.steps:
+            row = 1 if step.negated else 0
+            earlier: list[Expr] = []
+            for _, condition in step.takes:
+                own, looking = split(condition)
+                earlier += looking
+                tests.append(_Test(own, _types(own), row, 1 << state))
+            span = (self.kill_at if step.negated else self.take_at)[:, state]
+            if earlier:
+                self._compile(earlier, span, places, programs, constants)
+            if step.negated:
+                continue
+            if step.op == "next":
+                config[kernel.STRICT] |= 1 << state
+            places[step.name] = state
+            state += 1
+        self._tests = tuple(tests)
+        self.programs = np.array(programs, np.int64).reshape(-1, 3).T.copy()
+        self.constants = np.array([*constants, 0.0])
+        config[kernel.STEPS] = len(self.steps)
+        config[kernel.WITHIN] = -1 if spec.within is None else spec.within
+        config[kernel.UNIFORM] = not programs
+        config[kernel.LIMIT] = limit
+        self.config = config
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a match may have to wait until an older run's window is over."""
+        return not self.config[kernel.UNIFORM] and bool(self.config[kernel.WITHIN] >= 0)
+
+    def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
+        """Which rows concern the pattern, and their two numbers."""
+        bits = np.zeros((2, len(batch)), np.int64)
+        tables = np.zeros((2, len(batch.types)), np.int64)
+        every = np.arange(len(batch))
+        for test in self._tests:
+            wanted = [test.types is None or name in test.types for name in batch.types]
+            if all(isinstance(each, TypeIs) for each in test.conditions):
+                tables[test.row, wanted] |= test.bit
+                continue
+            mine = every if all(wanted) else np.flatnonzero(np.array(wanted)[batch.codes])
+            for each in test.conditions:
+                mine = mine[fulfil(each, batch, mine)]
+            bits[test.row, mine] |= test.bit
+        bits |= tables[:, batch.codes]
+        rows = every if self.strict else np.flatnonzero(bits[0] | bits[1])
+        if self._only is not None:
+            rows = rows[fulfil(self._only, batch, rows)]
+        return rows, bits[:, rows]
+
+    def _compile(
+        self,
+        exprs: list[Expr],
+        span: Ints,
+        places: dict[str, int],
+        programs: list[tuple[int, int, int]],
+        constants: list[float],
+    ) -> None:
+        span[0] = len(programs)
+        for op, value in _postfix(exprs[0] if len(exprs) == 1 else And(tuple(exprs))):
+            match value:
+                case Column(name):
+                    programs.append((op, self._column(name), 0))
+                case StepColumn(step, column):
+                    programs.append((op, places[step], self._column(column)))
+                case Literal(constant):
+                    programs.append((op, len(constants), 0))
+                    constants.append(np.nan if constant is None else float(constant))
+                case _:
+                    programs.append((op, 0, 0))
+        span[1] = len(programs)
+
+    def _column(self, name: str) -> int:
+        if name not in self.columns:
+            self.columns = (*self.columns, name)
+        return self.columns.index(name)
+
+
+def _types(conditions: tuple[Condition, ...]) -> frozenset[str] | None:
+    known = [types for each in conditions if (types := types_for(each)) is not None]
+    return frozenset.intersection(*known) if known else None
+
+
+def _postfix(expr: Expr) -> Iterator[tuple[int, Expr | None]]:
+    """Operations for a stack, operands first."""
+    match expr:
+        case Literal():
+            yield kernel.CONSTANT, expr
+        case Column():
+            yield kernel.OWN, expr
+        case StepColumn():
+            yield kernel.EARLIER, expr
+        case Arithmetic(op, left, right) | Compare(op, left, right):
+            yield from _postfix(left)
+            yield from _postfix(right)
+            yield _OPS[op], None
+        case And(parts) | Or(parts):
+            joined = kernel.AND if isinstance(expr, And) else kernel.OR
+            yield from _postfix(parts[0])
+            for part in parts[1:]:
+                yield from _postfix(part)
+                yield joined, None
+        case In(item, options):
+            tests = tuple(Compare("==", item, option) for option in options)
+            yield from _postfix(Or(tests) if len(tests) > 1 else tests[0])
+        case Negative(operand):
+            yield from _postfix(operand)
+            yield kernel.MINUS, None
+        case Not(operand):
+            yield from _postfix(operand)
+            yield kernel.NOT, None
+        case IsNull(operand):
+            yield from _postfix(operand)
+            yield kernel.IS_NULL, None
+        case Call(_, (operand,)):
+            yield from _postfix(operand)
+            yield kernel.ABSOLUTE, None

@@ -1,0 +1,466 @@
+"""Compiled patterns: the automaton's loop over columns of events, by key.
+
+A *run* is a partial match of a key: how many steps it has bound (its state), where it started, and
+its bindings. The runs of a key are a linked list, the newest first. Lists are never changed: an
+event that changes a run makes new nodes for it and for the newer ones, and shares the older ones.
+So the state of a key is one number, the head of its list, and to remember a state for going back
+is to remember that number.
+
+For every event, in order, and every run of its key, the oldest first:
+
+1. A run whose window is over is dropped.
+2. An event that is forbidden while the run waits for its next step ends the run.
+3. An event that the next step takes moves it on.
+4. A run that waits strictly for the very next event, and did not get it, ends.
+
+Then an event that the first step takes begins a run. A run that has bound all steps is a match as
+soon as no older run is open, and takes with it all runs that started up to its last event (skip
+past last).
+
+If no condition looks at earlier steps (the pattern is *uniform*), an older run is never behind a
+newer one: they see the same events, and move on and end alike. Then the first run that is complete
+is a match at once, and without a window a run that comes to where an older one already waits can
+never matter again, and is dropped: there are never more runs than steps.
+
+Conditions that look at earlier steps are programs for a stack of numbers; null is NaN, and so is a
+truth value that nobody knows.
+
+All functions stay in this one module: numba's cache notices changes by file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+# Rows of an array of events.
+TS, ARRIVAL, KEY, TAKE, KILL, NUMBER, AT, N_EVENT = range(8)
+# Rows of the arena of runs and of the arena of bindings.
+NEXT, STATE, START_TS, START_ARRIVAL, BOUND, LENGTH, N_RUN = range(7)
+PREVIOUS, EVENT, BOUND_TS, BOUND_ARRIVAL, N_BOUND = range(5)
+# Configuration.
+STEPS, WITHIN, UNIFORM, STRICT, LIMIT, N_CONFIG = range(6)
+# Counters: how far the arenas and the outputs are filled, and where the loop stands.
+RUNS, BINDINGS, MATCHES, UNDONE, NOW, N_COUNT = range(6)
+# Answers.
+DONE, GROW, TOO_MANY = range(3)
+# Programs.
+(
+    CONSTANT, OWN, EARLIER, ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOOR, MODULO, MINUS, ABSOLUTE,
+    EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, AND, OR, NOT, IS_NULL,
+) = range(21)  # fmt: skip
+BOUND_PLACE = 64
+"""Steps at most: their conditions are bits of a number."""
+
+
+@njit(cache=True)
+def _nth(bindings: Ints, last: int, back: int) -> int:
+    """The binding so many places before the last one of a run."""
+    for _ in range(back):
+        last = bindings[PREVIOUS, last]
+    return last
+
+
+@njit(cache=True)
+def _truth(value: float) -> float:
+    if np.isnan(value):
+        return np.nan
+    return 1.0 if value != 0.0 else 0.0
+
+
+@njit(cache=True)
+def _binary(op: int, a: float, b: float) -> float:
+    if op == AND:
+        a, b = _truth(a), _truth(b)
+        if a == 0.0 or b == 0.0:
+            return 0.0
+        return np.nan if np.isnan(a) or np.isnan(b) else 1.0
+    if op == OR:
+        a, b = _truth(a), _truth(b)
+        if a == 1.0 or b == 1.0:
+            return 1.0
+        return np.nan if np.isnan(a) or np.isnan(b) else 0.0
+    if np.isnan(a) or np.isnan(b):
+        return np.nan
+    if op == ADD:
+        return a + b
+    if op == SUBTRACT:
+        return a - b
+    if op == MULTIPLY:
+        return a * b
+    if op == DIVIDE:
+        return np.nan if b == 0.0 else a / b
+    if op == FLOOR:
+        return np.nan if b == 0.0 else np.floor(a / b)
+    if op == MODULO:
+        return np.nan if b == 0.0 else a - b * np.floor(a / b)
+    if op == EQUAL:
+        return 1.0 if a == b else 0.0
+    if op == UNEQUAL:
+        return 1.0 if a != b else 0.0
+    if op == LESS:
+        return 1.0 if a < b else 0.0
+    if op == LESS_EQUAL:
+        return 1.0 if a <= b else 0.0
+    if op == GREATER:
+        return 1.0 if a > b else 0.0
+    return 1.0 if a >= b else 0.0
+
+
+@njit(cache=True)
+def _holds(
+    program: Ints, constants: Floats, own: Floats, i: int,
+    bindings: Ints, values: Floats, last: int, state: int, stack: Floats,
+) -> bool:  # fmt: skip
+    """Whether a condition holds for event `i` and a run that has bound `state` steps."""
+    top = 0
+    for at in range(program.shape[1]):
+        op, a, b = program[0, at], program[1, at], program[2, at]
+        if op == CONSTANT:
+            stack[top] = constants[a]
+            top += 1
+        elif op == OWN:
+            stack[top] = own[a, i]
+            top += 1
+        elif op == EARLIER:
+            stack[top] = values[b, _nth(bindings, last, state - 1 - a)]
+            top += 1
+        elif op == MINUS:
+            stack[top - 1] = -stack[top - 1]
+        elif op == ABSOLUTE:
+            stack[top - 1] = abs(stack[top - 1])
+        elif op == NOT:
+            stack[top - 1] = 1.0 - _truth(stack[top - 1])
+        elif op == IS_NULL:
+            stack[top - 1] = 1.0 if np.isnan(stack[top - 1]) else 0.0
+        else:
+            top -= 1
+            stack[top - 1] = _binary(op, stack[top - 1], stack[top])
+    return _truth(stack[0]) == 1.0
+
+
+@njit(cache=True)
+def _tell(matches: Ints, n: int, i: int, bindings: Ints, last: int, steps: int) -> None:
+    """Write down a match: the event at which it is told, and the numbers of its events."""
+    matches[0, n] = i
+    for step in range(steps - 1, -1, -1):
+        matches[1 + step, n] = bindings[EVENT, last]
+        last = bindings[PREVIOUS, last]
+
+
+@njit(cache=True)
+def _bind(
+    bindings: Ints, values: Floats, n: int, previous: int, events: Ints, own: Floats, i: int
+) -> None:
+    bindings[PREVIOUS, n] = previous
+    bindings[EVENT, n] = events[NUMBER, i]
+    bindings[BOUND_TS, n] = events[TS, i]
+    bindings[BOUND_ARRIVAL, n] = events[ARRIVAL, i]
+    for column in range(values.shape[0]):
+        values[column, n] = own[column, i]
+
+
+@njit(cache=True)
+def _push(runs: Ints, n: int, tail: int, state: int, ts: int, arrival: int, bound: int) -> None:
+    runs[NEXT, n] = tail
+    runs[STATE, n] = state
+    runs[START_TS, n] = ts
+    runs[START_ARRIVAL, n] = arrival
+    runs[BOUND, n] = bound
+    runs[LENGTH, n] = 1 if tail < 0 else runs[LENGTH, tail] + 1
+
+
+@njit(cache=True)
+def run(
+    events: Ints, own: Floats, todo: Flags, config: Ints,
+    take_at: Ints, kill_at: Ints, programs: Ints, constants: Floats,
+    heads: Ints, stamps: Ints, stamp: int, runs: Ints, bindings: Ints, values: Floats,
+    undo: Ints, matches: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Handle events from `counts[NOW]` on; `todo` tells the keys that are meant, if it has any.
+
+    `take_at` and `kill_at` say for each step where its program begins and ends in `programs`.
+    """
+    steps, within, uniform = config[STEPS], config[WITHIN], config[UNIFORM] != 0
+    some = len(todo) > 0
+    stack = np.empty(programs.shape[1] + 2)
+    line = np.empty(64, np.int64)
+    for i in range(counts[NOW], events.shape[1]):
+        counts[NOW] = i
+        key = events[KEY, i]
+        if some and not todo[key]:
+            continue
+        head = heads[key]
+        take, kill = events[TAKE, i], events[KILL, i]
+        if head < 0 and take & 1 == 0:
+            continue
+        length = 0 if head < 0 else runs[LENGTH, head]
+        if length > config[LIMIT]:
+            return TOO_MANY
+        need = 2 * length + 4
+        if (
+            counts[RUNS] + need > runs.shape[1]
+            or counts[BINDINGS] + need > bindings.shape[1]
+            or counts[MATCHES] + need > matches.shape[1]
+            or counts[UNDONE] + 1 > undo.shape[1]
+        ):
+            return GROW
+        if length > len(line):
+            line = np.empty(2 * length, np.int64)
+        node = head
+        for at in range(length):
+            line[at] = node
+            node = runs[NEXT, node]
+        ts = events[TS, i]
+        tail, matched = -1, False
+        for at in range(length - 1, -1, -1):
+            node = line[at]
+            state = runs[STATE, node]
+            if state < steps:
+                if within >= 0 and ts - runs[START_TS, node] >= within:
+                    continue
+                last = runs[BOUND, node]
+                if (kill >> state) & 1 and (
+                    kill_at[0, state] == kill_at[1, state]
+                    or _holds(
+                        programs[:, kill_at[0, state] : kill_at[1, state]], constants, own, i,
+                        bindings, values, last, state, stack,
+                    )
+                ):  # fmt: skip
+                    continue
+                if (take >> state) & 1 and (
+                    take_at[0, state] == take_at[1, state]
+                    or _holds(
+                        programs[:, take_at[0, state] : take_at[1, state]], constants, own, i,
+                        bindings, values, last, state, stack,
+                    )
+                ):  # fmt: skip
+                    if uniform and within < 0 and tail >= 0 and runs[STATE, tail] == state + 1:
+                        continue
+                    bound = counts[BINDINGS]
+                    counts[BINDINGS] += 1
+                    _bind(bindings, values, bound, last, events, own, i)
+                    if uniform and state + 1 == steps:
+                        _tell(matches, counts[MATCHES], i, bindings, bound, steps)
+                        counts[MATCHES] += 1
+                        tail, matched = -1, True
+                        break
+                    n = counts[RUNS]
+                    counts[RUNS] += 1
+                    _push(
+                        runs, n, tail, state + 1,
+                        runs[START_TS, node], runs[START_ARRIVAL, node], bound,
+                    )  # fmt: skip
+                    tail = n
+                    continue
+                if (config[STRICT] >> state) & 1:
+                    continue
+            if runs[NEXT, node] == tail:
+                tail = node
+            else:
+                n = counts[RUNS]
+                counts[RUNS] += 1
+                _push(
+                    runs, n, tail, state,
+                    runs[START_TS, node], runs[START_ARRIVAL, node], runs[BOUND, node],
+                )  # fmt: skip
+                tail = n
+        if take & 1 and not matched:
+            waits = uniform and within < 0 and tail >= 0 and runs[STATE, tail] == 1
+            if not waits or steps == 1:
+                bound = counts[BINDINGS]
+                counts[BINDINGS] += 1
+                _bind(bindings, values, bound, -1, events, own, i)
+                if steps == 1:
+                    _tell(matches, counts[MATCHES], i, bindings, bound, steps)
+                    counts[MATCHES] += 1
+                    tail = -1
+                else:
+                    n = counts[RUNS]
+                    counts[RUNS] += 1
+                    _push(runs, n, tail, 1, ts, events[ARRIVAL, i], bound)
+                    tail = n
+        if not uniform and tail >= 0:
+            tail = _release(tail, i, steps, runs, bindings, matches, counts)
+        if tail != head:
+            if stamps[key] != stamp:
+                stamps[key] = stamp
+                undo[0, counts[UNDONE]] = key
+                undo[1, counts[UNDONE]] = head
+                counts[UNDONE] += 1
+            heads[key] = tail
+    counts[NOW] = events.shape[1]
+    return DONE
+
+
+@njit(cache=True)
+def _release(
+    head: int, i: int, steps: int, runs: Ints, bindings: Ints, matches: Ints, counts: Ints
+) -> int:
+    """Tell the complete runs before which no older one is open; return the head of the rest."""
+    length = runs[LENGTH, head]
+    line = np.empty(length, np.int64)
+    node = head
+    for at in range(length):
+        line[at] = node
+        node = runs[NEXT, node]
+    kept = length
+    while kept > 0 and runs[STATE, line[kept - 1]] == steps:
+        last = runs[BOUND, line[kept - 1]]
+        _tell(matches, counts[MATCHES], i, bindings, last, steps)
+        counts[MATCHES] += 1
+        ts, arrival = bindings[BOUND_TS, last], bindings[BOUND_ARRIVAL, last]
+        while kept > 0 and (
+            runs[START_TS, line[kept - 1]] < ts
+            or (
+                runs[START_TS, line[kept - 1]] == ts
+                and runs[START_ARRIVAL, line[kept - 1]] <= arrival
+            )
+        ):
+            kept -= 1
+    if kept == length:
+        return head
+    tail = -1
+    for at in range(kept - 1, -1, -1):
+        n = counts[RUNS]
+        counts[RUNS] += 1
+        node = line[at]
+        _push(
+            runs, n, tail, runs[STATE, node],
+            runs[START_TS, node], runs[START_ARRIVAL, node], runs[BOUND, node],
+        )  # fmt: skip
+        tail = n
+    return tail
+
+
+@njit(cache=True)
+def pass_time(
+    keys: Ints, ts: int, config: Ints, heads: Ints, stamps: Ints, stamp: int,
+    runs: Ints, bindings: Ints, undo: Ints, matches: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Time has come to `ts` for these keys: close windows, tell what waited for them."""
+    steps, within = config[STEPS], config[WITHIN]
+    for i in range(counts[NOW], len(keys)):
+        counts[NOW] = i
+        key = keys[i]
+        head = heads[key]
+        if head < 0:
+            continue
+        need = 2 * runs[LENGTH, head] + 4
+        if (
+            counts[RUNS] + need > runs.shape[1]
+            or counts[MATCHES] + need > matches.shape[1]
+            or counts[UNDONE] + 1 > undo.shape[1]
+        ):
+            return GROW
+        tail = _open(head, ts, steps, within, runs, counts)
+        if tail >= 0:
+            tail = _release(tail, i, steps, runs, bindings, matches, counts)
+        if tail != head:
+            if stamps[key] != stamp:
+                stamps[key] = stamp
+                undo[0, counts[UNDONE]] = key
+                undo[1, counts[UNDONE]] = head
+                counts[UNDONE] += 1
+            heads[key] = tail
+    counts[NOW] = len(keys)
+    return DONE
+
+
+@njit(cache=True)
+def _open(head: int, ts: int, steps: int, within: int, runs: Ints, counts: Ints) -> int:
+    """The list without the runs whose windows are over."""
+    length = runs[LENGTH, head]
+    line = np.empty(length, np.int64)
+    node = head
+    for at in range(length):
+        line[at] = node
+        node = runs[NEXT, node]
+    tail = -1
+    for at in range(length - 1, -1, -1):
+        node = line[at]
+        if runs[STATE, node] < steps and ts - runs[START_TS, node] >= within:
+            continue
+        if runs[NEXT, node] == tail:
+            tail = node
+            continue
+        n = counts[RUNS]
+        counts[RUNS] += 1
+        _push(
+            runs, n, tail, runs[STATE, node],
+            runs[START_TS, node], runs[START_ARRIVAL, node], runs[BOUND, node],
+        )  # fmt: skip
+        tail = n
+    return tail
+
+
+@njit(cache=True)
+def go_back(undo: Ints, todo: Flags, found: Flags, heads: Ints) -> int:
+    """Give keys the states of an undo log, unless an earlier one had them; keep the others' rows.
+
+    Returns how many rows were kept; they are moved to the front.
+    """
+    kept = 0
+    for at in range(undo.shape[1]):
+        key = undo[0, at]
+        if todo[key]:
+            if not found[key]:
+                found[key] = True
+                heads[key] = undo[1, at]
+        else:
+            undo[0, kept] = key
+            undo[1, kept] = undo[1, at]
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def compact(
+    roots: Ints, runs: Ints, bindings: Ints, values: Floats, counts: Ints
+) -> tuple[Ints, Ints]:
+    """Drop what no root leads to; return where each run has gone, and the events still bound.
+
+    What a node points to is older and stands before it, so one sweep forward moves everything.
+    """
+    keep_run = np.zeros(counts[RUNS], np.bool_)
+    keep_bound = np.zeros(counts[BINDINGS], np.bool_)
+    for root in roots:
+        node = root
+        while node >= 0 and not keep_run[node]:
+            keep_run[node] = True
+            bound = runs[BOUND, node]
+            while bound >= 0 and not keep_bound[bound]:
+                keep_bound[bound] = True
+                bound = bindings[PREVIOUS, bound]
+            node = runs[NEXT, node]
+    bound_to = np.full(counts[BINDINGS], -1, np.int64)
+    n = 0
+    for at in range(counts[BINDINGS]):
+        if keep_bound[at]:
+            bound_to[at] = n
+            for row in range(N_BOUND):
+                bindings[row, n] = bindings[row, at]
+            if bindings[PREVIOUS, n] >= 0:
+                bindings[PREVIOUS, n] = bound_to[bindings[PREVIOUS, n]]
+            for column in range(values.shape[0]):
+                values[column, n] = values[column, at]
+            n += 1
+    counts[BINDINGS] = n
+    run_to = np.full(counts[RUNS], -1, np.int64)
+    m = 0
+    for at in range(counts[RUNS]):
+        if keep_run[at]:
+            run_to[at] = m
+            for row in range(N_RUN):
+                runs[row, m] = runs[row, at]
+            if runs[NEXT, m] >= 0:
+                runs[NEXT, m] = run_to[runs[NEXT, m]]
+            runs[BOUND, m] = bound_to[runs[BOUND, m]]
+            m += 1
+    counts[RUNS] = m
+    return run_to, bindings[EVENT, :n].copy()
