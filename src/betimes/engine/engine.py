@@ -23,6 +23,7 @@ from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import AttenuationControl, Load, Zone
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
+from betimes.engine.column_stage import ColumnStage
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique
@@ -120,11 +121,17 @@ class Engine:
                 max_late=max_late, decay=decay, max_skew=max_skew,
                 **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
+            common: dict[str, Any] = {
+                "clock": hierarchy.clock, "retraction": Retraction(retraction), "late": late,
+                "retention": microseconds(retention, "retention"), "grouped": by is not None,
+                "time": time,
+            }  # fmt: skip
+            if level == 1 and nodes[name].compiles:
+                self._stages[name] = ColumnStage(nodes[name], level * 1000 + number, unit, **common)
+                continue
             self._stages[name] = RowStage(
-                nodes[name], level * 1000 + number, unit, clock=hierarchy.clock,
-                checkpoints=parse_checkpoints(checkpoints), retraction=Retraction(retraction),
-                retention=microseconds(retention, "retention"), late=late, errors=errors,
-                grouped=by is not None, time=time,
+                nodes[name], level * 1000 + number, unit,
+                checkpoints=parse_checkpoints(checkpoints), errors=errors, **common,
             )  # fmt: skip
         for stage in self._stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
@@ -348,18 +355,18 @@ class Engine:
                 if output.id not in come
             ]
             for output in come.values():
-                cause = f"{output.cause_event.type} at {output.cause_event.ts}"
-                before = gone.get(output.id)
+                before = gone.get(output.id) if gone else None
                 if before is None:
-                    changes.append(self._change("insert", name, output, cause))
+                    changes.append(self._change("insert", name, output))
                     continue
                 output.told_final = before.told_final
                 if output.final and not output.told_final:
-                    changes.append(self._change("confirm", name, output, cause))
-            for output in news.confirmed:
-                if not output.told_final:
-                    cause = f"{output.cause_event.type} at {output.cause_event.ts}"
-                    changes.append(self._change("confirm", name, output, cause))
+                    changes.append(self._change("confirm", name, output))
+            changes += [
+                self._change("confirm", name, output)
+                for output in news.confirmed
+                if not output.told_final
+            ]
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
@@ -373,14 +380,17 @@ class Engine:
         self.rejected += len(rejected)
         return ChangeBatch(changes)
 
-    def _change(self, kind: Any, name: str, output: Output, cause: str) -> Change:
+    def _change(self, kind: Any, name: str, output: Output, cause: str | None = None) -> Change:
+        """A row about an output; if there is no other, its cause is the event that completed it."""
         self._seq += 1
         if kind != "delete":
             output.told_final = output.final
+        event = output.event
+        if cause is None:
+            cause = f"{output.cause_event.type} at {output.cause_event.ts}"
         return Change(
             kind, "final" if output.told_final else "provisional", output.id, self._seq,
-            output.event.type, output.event.ts, output.detected_at, output.slack,
-            output.event.payload, name, cause,
+            event.type, event.ts, output.detected_at, output.slack, event.payload, name, cause,
         )  # fmt: skip
 
     def _side_change(

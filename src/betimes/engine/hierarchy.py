@@ -32,6 +32,11 @@ class Node:
     by: str | None
     pattern: Pattern | None = None
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it can run over columns."""
+        return self.pattern is not None and self.pattern.why_general() is None
+
     def takes(self, type: str) -> bool:
         """Whether it subscribes to input events of this type."""
         return type in self.on or EVERY in self.on

@@ -32,6 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
+_encode = _ENCODER.encode
 
 
 def encode(content: object) -> bytes:
@@ -72,6 +73,13 @@ class Path:
             return self._before
         return int(self._clocks[index]), int(self._slacks[index])
 
+    def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
+        """Clock and slack when events of these numbers had arrived."""
+        index = self._arrivals.searchsorted(arrivals, side="right")
+        clocks = np.concatenate(([self._before[0]], self._clocks))
+        slacks = np.concatenate(([self._before[1]], self._slacks))
+        return clocks[index], slacks[index]
+
     def reaches(self, ts: int) -> int:
         """With which arrival of the batch time comes to `ts`; -1 if it had come there before."""
         index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
@@ -97,7 +105,8 @@ class OutputMaker:
         self, node: Node, rank: int, group_of: Callable[[Any], Any], retention: int
     ) -> None:
         self.path = Path((NEVER, 0))
-        self.copies: dict[str, set[int]] = {}
+        self.copies: dict[str, int] = {}
+        """Which numbers equal outputs have taken, as bits, by what they hash to."""
         self._name = node.name
         self._is_batch = node.maker.kind == "batch"
         self._rank = rank
@@ -108,58 +117,63 @@ class OutputMaker:
         self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
     ) -> Output:
         """The n-th event made from a cause, when the event of number `at` had arrived."""
-        content: tuple[Any, ...] = (self._name, key, event.type, event.ts, event.payload)
-        if event.ts < cause[0] - self._retention:
+        clock, slack = self.path.at(at)
+        return self.make_at(event, n, cause, cause_event, at, clock, slack, key)
+
+    def make_at(
+        self,
+        event: Event,
+        n: int,
+        cause: Place,
+        cause_event: Event,
+        at: int,
+        clock: int,
+        slack: int,
+        key: Any,
+    ) -> Output:
+        """The same for those who know clock and slack."""
+        ts, payload = event.ts, event.payload
+        content: tuple[Any, ...] = (self._name, key, event.type, ts, payload)
+        if ts < cause[0] - self._retention:
             # Equal ones may be forgotten already: told apart by what they were made from.
             content = (*content, cause, n)
         try:
-            base = blake2b(encode(content), digest_size=12).hexdigest()
+            base = blake2b(_encode(content), digest_size=12).hexdigest()
         except TypeError as error:
             raise DetectorError(
-                f"detector {self._name!r} made a {event.type!r} event at {event.ts} whose payload "
+                f"detector {self._name!r} made a {event.type!r} event at {ts} whose payload "
                 f"cannot be written: {error}; use numbers, text, lists and dictionaries"
             ) from error
-        copies = self.copies.setdefault(base, set())
-        copy = 0
-        while copy in copies:
-            copy += 1
-        copies.add(copy)
-        clock, slack = self.path.at(at)
+        taken = self.copies.get(base, 0)
+        copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
+        self.copies[base] = taken | 1 << copy
         if clock == NEVER:
             clock = cause[0]
         tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
+        early = cause[0] + slack - clock
+        # By position: this is made for every output, and names would take a third of the time.
         return Output(
-            id=f"{base}-{copy}" if copy else base,
-            event=event,
-            place=(event.ts, self._rank, tie),
-            cause=cause,
-            cause_event=cause_event,
-            at=at,
-            detected_at=clock,
-            slack=slack,
-            head_start=max(0, cause[0] + slack - clock),
-            group=self._group_of(key),
-            key=key,
-            base=base,
-            copy=copy,
-        )
+            f"{base}-{copy}" if copy else base, event, (ts, self._rank, tie), cause, cause_event,
+            at, clock, slack, early if early > 0 else 0, self._group_of(key), key, base, copy,
+        )  # fmt: skip
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that will be made again, or not, or are forgotten."""
+        copies = self.copies
         for output in outputs:
-            copies = self.copies.get(output.base)
-            if copies is not None:
-                copies.discard(output.copy)
-                if not copies:
-                    del self.copies[output.base]
+            taken = copies.get(output.base, 0) & ~(1 << output.copy)
+            if taken:
+                copies[output.base] = taken
+            else:
+                copies.pop(output.base, None)
 
     def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
         """Outputs that were unmade stay after all; new ones that took their number get another."""
         for output in outputs:
-            copies = self.copies.setdefault(output.base, set())
-            if output.copy in copies:
+            taken = self.copies.get(output.base, 0)
+            if taken >> output.copy & 1:
                 thief = next(o for o in new if o.id == output.id and o is not output)
-                thief.copy = max(copies) + 1
+                thief.copy = taken.bit_length()
                 thief.id = f"{thief.base}-{thief.copy}"
-                copies.add(thief.copy)
-            copies.add(output.copy)
+                taken |= 1 << thief.copy
+            self.copies[output.base] = taken | 1 << output.copy

@@ -139,9 +139,9 @@ class RowStage(Stage):
         news = News()
         self._outputs.path = Path(self._outputs.path.end)
         columns = self._handed(self.unit.finish(), np.array([last]), 0, news)
-        self._take_in(columns, {}, news, last, time)
         self._settled = END
         self._unsure.clear()
+        self._take_in(columns, {}, news, last, time)
         self._settle(news)
         self.counts.busy += self._time() - began
         return news
@@ -282,6 +282,7 @@ class RowStage(Stage):
             })  # fmt: skip
         place = {id(output): number for number, output in enumerate(outputs)}
         return {
+            **self._common_state(),
             "unit": self.unit.state_of(),
             "waiting": self._waiting.state_of(),
             "outputs": [output.state_of() for output in outputs],
@@ -290,15 +291,8 @@ class RowStage(Stage):
             "last": self.history.last,
             "detectors": self.handling.snapshots(),
             "failures": {place: str(error) for place, error in self.handling.failures.items()},
-            "unsure": self._unsure,
-            "copies": self._outputs.copies,
-            "too_late": self._too_late,
             "aside": self._aside,
-            "settled": (self._settled, self.final_to),
-            "before": self._outputs.path.end,
             "time": self.handling.time,
-            "horizon": (self._horizon, self._dated_back),
-            "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
@@ -328,13 +322,8 @@ class RowStage(Stage):
         self.handling.failures = {
             place: DetectorFailed(message) for place, message in kept["failures"].items()
         }
-        self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
-        self._too_late, self._aside = kept["too_late"], kept["aside"]
-        self._settled, self.final_to = kept["settled"]
-        self._outputs.path = Path(kept["before"])
-        self._horizon, self._dated_back = kept["horizon"]
-        for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
-            setattr(self.counts, name, value)
+        self._aside = kept["aside"]
+        self._resume_common(kept)
 
     # Handling events
 

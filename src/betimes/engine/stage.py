@@ -192,11 +192,28 @@ class Stage(ABC):
     # Outputs
 
     def _publish(self, outputs: list[Output], news: News) -> None:
+        """Tell outputs; what is certain already is final at once, the others wait for it."""
         news.inserted += outputs
+        certain, open_, dated_back, latency = self._certain(), self._open, self._dated_back, 0
         for output in outputs:
-            self._open[output.id] = output
-            self._dated_back = max(self._dated_back, output.cause[0] - output.event.ts)
-            self.counts.note_made(output.detected_at - output.event.ts)
+            ts, cause = output.event.ts, output.cause[0]
+            latency += max(output.detected_at - ts, 0)
+            if cause - ts > dated_back:
+                dated_back = cause - ts
+            if cause > certain:
+                open_[output.id] = output
+            elif not output.final:
+                self._note_final(output)
+        self._dated_back = dated_back
+        self.counts.made += len(outputs)
+        self.counts.first_latency += latency
+
+    def _note_final(self, output: Output) -> None:
+        output.final = True
+        # The time at which it would have settled had events come singly.
+        when = max(output.detected_at, output.cause[0] + output.slack)
+        self.counts.finals += 1
+        self.counts.final_latency += max(when - output.event.ts, 0)
 
     def may_change_from(self) -> int:
         """No output of an earlier time will be taken back any more."""
@@ -206,20 +223,37 @@ class Stage(ABC):
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
         self.final_to = self._certain()
         self._judge_failures()
-        fresh = {id(o) for o in news.inserted} - {id(o) for o in news.deleted}
-        clock, _ = self._outputs.path.end
         for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
             del self._open[output.id]
-            self.counts.note_final(clock - output.event.ts)
             if not output.final:
-                output.final = True
-                if id(output) not in fresh:
-                    news.confirmed.append(output)
+                self._note_final(output)
+                news.confirmed.append(output)
         self._horizon = max(self._horizon, self.final_to - self._retention)
         changeable = [stage.may_change_from() for stage in self.below]
         self.reach = min([self._horizon, *changeable])
         for outputs in self._forget(self.reach):
             self._outputs.unmake(outputs)
+
+    def _common_state(self) -> dict[str, Any]:
+        """What every kind of stage must keep, beside its history."""
+        return {
+            "unsure": self._unsure,
+            "copies": self._outputs.copies,
+            "too_late": self._too_late,
+            "settled": (self._settled, self.final_to),
+            "before": self._outputs.path.end,
+            "horizon": (self._horizon, self._dated_back),
+            "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
+        }
+
+    def _resume_common(self, kept: dict[str, Any]) -> None:
+        self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
+        self._too_late = kept["too_late"]
+        self._settled, self.final_to = kept["settled"]
+        self._outputs.path = Path(kept["before"])
+        self._horizon, self._dated_back = kept["horizon"]
+        for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
+            setattr(self.counts, name, value)
 
     def _group(self, key: Any) -> Any:
         """The part of a key that is the engine's own."""
@@ -231,9 +265,15 @@ class Stage(ABC):
 def values_of(batch: EventBatch, column: str, who: str) -> list[Any]:
     """The values of a payload column that are to be keys."""
     payload = batch.payload
-    if len(batch) and isinstance(payload, pa.Table) and column in payload.column_names:
-        return payload[column].to_pylist()
+    if isinstance(payload, pa.Table) and column in payload.column_names:
+        values = payload[column]
+        # Lists and the like cannot be keys, and whoever has them is told by name.
+        return keys_of(batch.rows(), column, who) if _is_nested(values) else values.to_pylist()
     return keys_of(batch.rows(), column, who)
+
+
+def _is_nested(values: pa.ChunkedArray[Any]) -> bool:
+    return pa.types.is_nested(values.type)
 
 
 def keys_of(events: list[Event], by: str, who: str) -> list[Any]:

@@ -22,14 +22,6 @@ class StageCounts(msgspec.Struct):
     made: int = 0
     first_latency: int = 0
 
-    def note_made(self, latency: int) -> None:
-        self.made += 1
-        self.first_latency += max(latency, 0)
-
-    def note_final(self, latency: int) -> None:
-        self.finals += 1
-        self.final_latency += max(latency, 0)
-
 
 class DetectorStats(msgspec.Struct, frozen=True):
     """Readings of one detector; times in microseconds of stream time."""

@@ -259,6 +259,10 @@ class EventBatch:
         rows = zip(codes, ts, payload, strict=True)
         return [Event(types[code], t, row) for code, t, row in rows]
 
+    def rows_without_payload(self) -> list[Event]:
+        """The events, one by one, with nothing but their types and times."""
+        return self.without_payload().rows()
+
     @overload
     def __getitem__(self, row: int) -> Event: ...
     @overload

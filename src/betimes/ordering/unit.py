@@ -201,6 +201,11 @@ class OrderingUnit:
         rows: Ints = self._loop.held[kernel.ROW]
         return rows
 
+    @property
+    def suspect_rows(self) -> list[int]:
+        """The arrival numbers of clock events that may be absurd, and are not judged yet."""
+        return list(self._suspects)
+
     def discard(self, rows: Sequence[int]) -> None:
         """Take events out of the buffer, by arrival number, as though they had never come."""
         self._loop.discard(rows)

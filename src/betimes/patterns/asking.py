@@ -41,17 +41,23 @@ class Fate(NamedTuple):
 
 
 class Asking:
-    """What one event does, state by state."""
+    """What an event does, state by state; one event after the other."""
 
-    def __init__(self, automaton: Automaton, event: Event) -> None:
+    def __init__(self, automaton: Automaton) -> None:
         self._nodes = automaton.nodes
         self._questions = automaton.questions
-        self._event = event
-        self._answers: list[int | None] = [None] * len(automaton.questions)
+        self._event = Event("", 0)
+        self._answers: list[int | None] = []
         self._fates: dict[int, Fate] = {}
         self._row: Row = EMPTY
         self._bound: Bound | None = None
         self._own: dict[int, int] = {}
+
+    def about(self, event: Event) -> None:
+        """From now on it is about this event."""
+        self._event = event
+        self._answers = [None] * len(self._questions)
+        self._fates.clear()
 
     def fate(self, state: int, row: Row) -> Fate:
         """What it does to a run in a state that has bound the row."""

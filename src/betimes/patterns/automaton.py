@@ -179,12 +179,9 @@ class _Nodes:
 
 def _reached(state: State) -> Iterator[tuple[State, Guard]]:
     """The state and those that it can be left for, with when."""
-    waiting = [(state, ALWAYS, frozenset({state}))]
-    while waiting:
-        here, guard, path = waiting.pop()
+    waiting = [(state, ALWAYS)]
+    while waiting:  # which ends: a group that could lead back to itself is refused
+        here, guard = waiting.pop()
         yield here, guard
-        for edge in here.ways_out:
-            way = both(guard, edge.guard)
-            # A group of which nothing has to come leads back to itself.
-            if way != NEVER and edge.target not in path:
-                waiting.append((edge.target, way, path | {edge.target}))
+        ways = [(edge.target, both(guard, edge.guard)) for edge in here.ways_out]
+        waiting += [(target, way) for target, way in ways if way != NEVER]

@@ -226,6 +226,17 @@ class Program:
             rows = rows[fulfil(self._only, batch, rows)]
         return rows, bits[:, rows]
 
+    def names(self, at: int, batch: EventBatch) -> list[str]:
+        """Under which names a step binds events: that of the first alternative that holds."""
+        (first, _), *others = self.steps[at].takes
+        names = [first] * len(batch)
+        left = np.arange(len(batch))
+        for (_, condition), (name, _) in zip(self.steps[at].takes, others, strict=False):
+            left = left[~fulfil(condition, batch, left)]
+            for row in left.tolist():
+                names[row] = name
+        return names
+
     def _compile(
         self,
         exprs: list[Expr],

@@ -45,8 +45,12 @@ NEXT, STATE, START_TS, START_ARRIVAL, BOUND, LENGTH, N_RUN = range(7)
 PREVIOUS, EVENT, BOUND_TS, BOUND_ARRIVAL, N_BOUND = range(5)
 # Configuration.
 STEPS, WITHIN, UNIFORM, STRICT, LIMIT, N_CONFIG = range(6)
-# Counters: how far the arenas and the outputs are filled, and where the loop stands.
-RUNS, BINDINGS, MATCHES, UNDONE, NOW, N_COUNT = range(6)
+# Counters: how far the arenas and the outputs are filled, where the loop stands, and how much room
+# it needs to go on.
+RUNS, BINDINGS, MATCHES, UNDONE, NOW, NEED, N_COUNT = range(7)
+# Rows of the array of matches: the event at which it is told, the time if it was told before that
+# event because windows were over (else -1), the newest arrival that it rests on, then its events.
+TOLD, DUE, NEWEST, EVENTS = range(4)
 # Answers.
 DONE, GROW, TOO_MANY = range(3)
 # Programs.
@@ -145,11 +149,24 @@ def _holds(
 
 
 @njit(cache=True)
-def _tell(matches: Ints, n: int, i: int, bindings: Ints, last: int, steps: int) -> None:
-    """Write down a match: the event at which it is told, and the numbers of its events."""
-    matches[0, n] = i
+def _tell(
+    matches: Ints,
+    counts: Ints,
+    i: int,
+    due: int,
+    newest: int,
+    bindings: Ints,
+    last: int,
+    steps: int,
+) -> None:
+    """Write down a match: at which event or time it is told, and the numbers of its events."""
+    n = counts[MATCHES]
+    counts[MATCHES] += 1
+    matches[TOLD, n] = i
+    matches[DUE, n] = due
+    matches[NEWEST, n] = newest
     for step in range(steps - 1, -1, -1):
-        matches[1 + step, n] = bindings[EVENT, last]
+        matches[EVENTS + step, n] = bindings[EVENT, last]
         last = bindings[PREVIOUS, last]
 
 
@@ -179,12 +196,13 @@ def _push(runs: Ints, n: int, tail: int, state: int, ts: int, arrival: int, boun
 def run(
     events: Ints, own: Floats, todo: Flags, config: Ints,
     take_at: Ints, kill_at: Ints, programs: Ints, constants: Floats,
-    heads: Ints, stamps: Ints, stamp: int, runs: Ints, bindings: Ints, values: Floats,
-    undo: Ints, matches: Ints, counts: Ints,
+    heads: Ints, stamps: Ints, newest: Ints, stamp: int, runs: Ints, bindings: Ints,
+    values: Floats, undo: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
     """Handle events from `counts[NOW]` on; `todo` tells the keys that are meant, if it has any.
 
-    `take_at` and `kill_at` say for each step where its program begins and ends in `programs`.
+    `take_at` and `kill_at` say for each step where its program begins and ends in `programs`;
+    `newest` is the newest arrival that each key's state rests on.
     """
     steps, within, uniform = config[STEPS], config[WITHIN], config[UNIFORM] != 0
     some = len(todo) > 0
@@ -195,6 +213,7 @@ def run(
         key = events[KEY, i]
         if some and not todo[key]:
             continue
+        newest[key] = max(newest[key], events[AT, i])
         head = heads[key]
         take, kill = events[TAKE, i], events[KILL, i]
         if head < 0 and take & 1 == 0:
@@ -202,21 +221,28 @@ def run(
         length = 0 if head < 0 else runs[LENGTH, head]
         if length > config[LIMIT]:
             return TOO_MANY
-        need = 2 * length + 4
+        need = 3 * length + 6
         if (
             counts[RUNS] + need > runs.shape[1]
             or counts[BINDINGS] + need > bindings.shape[1]
             or counts[MATCHES] + need > matches.shape[1]
             or counts[UNDONE] + 1 > undo.shape[1]
         ):
+            counts[NEED] = need
             return GROW
+        before = head
+        ts = events[TS, i]
+        if not uniform and within >= 0 and head >= 0:
+            head = _advance(
+                head, ts, i, newest[key], steps, within, runs, bindings, matches, counts
+            )
+            length = 0 if head < 0 else runs[LENGTH, head]
         if length > len(line):
             line = np.empty(2 * length, np.int64)
         node = head
         for at in range(length):
             line[at] = node
             node = runs[NEXT, node]
-        ts = events[TS, i]
         tail, matched = -1, False
         for at in range(length - 1, -1, -1):
             node = line[at]
@@ -246,8 +272,7 @@ def run(
                     counts[BINDINGS] += 1
                     _bind(bindings, values, bound, last, events, own, i)
                     if uniform and state + 1 == steps:
-                        _tell(matches, counts[MATCHES], i, bindings, bound, steps)
-                        counts[MATCHES] += 1
+                        _tell(matches, counts, i, -1, newest[key], bindings, bound, steps)
                         tail, matched = -1, True
                         break
                     n = counts[RUNS]
@@ -277,8 +302,7 @@ def run(
                 counts[BINDINGS] += 1
                 _bind(bindings, values, bound, -1, events, own, i)
                 if steps == 1:
-                    _tell(matches, counts[MATCHES], i, bindings, bound, steps)
-                    counts[MATCHES] += 1
+                    _tell(matches, counts, i, -1, newest[key], bindings, bound, steps)
                     tail = -1
                 else:
                     n = counts[RUNS]
@@ -286,22 +310,31 @@ def run(
                     _push(runs, n, tail, 1, ts, events[ARRIVAL, i], bound)
                     tail = n
         if not uniform and tail >= 0:
-            tail = _release(tail, i, steps, runs, bindings, matches, counts)
-        if tail != head:
-            if stamps[key] != stamp:
-                stamps[key] = stamp
-                undo[0, counts[UNDONE]] = key
-                undo[1, counts[UNDONE]] = head
-                counts[UNDONE] += 1
-            heads[key] = tail
+            tail = _release(tail, i, newest[key], steps, runs, bindings, matches, counts)
+        if tail != before:
+            _change(key, tail, heads, stamps, stamp, undo, counts)
     counts[NOW] = events.shape[1]
     return DONE
 
 
 @njit(cache=True)
+def _change(
+    key: int, head: int, heads: Ints, stamps: Ints, stamp: int, undo: Ints, counts: Ints
+) -> None:
+    """Give a key another state; the first time in a segment, note the one it had."""
+    if stamps[key] != stamp:
+        stamps[key] = stamp
+        undo[0, counts[UNDONE]] = key
+        undo[1, counts[UNDONE]] = heads[key]
+        counts[UNDONE] += 1
+    heads[key] = head
+
+
+@njit(cache=True)
 def _release(
-    head: int, i: int, steps: int, runs: Ints, bindings: Ints, matches: Ints, counts: Ints
-) -> int:
+    head: int, i: int, newest: int, steps: int,
+    runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
+) -> int:  # fmt: skip
     """Tell the complete runs before which no older one is open; return the head of the rest."""
     length = runs[LENGTH, head]
     line = np.empty(length, np.int64)
@@ -312,8 +345,7 @@ def _release(
     kept = length
     while kept > 0 and runs[STATE, line[kept - 1]] == steps:
         last = runs[BOUND, line[kept - 1]]
-        _tell(matches, counts[MATCHES], i, bindings, last, steps)
-        counts[MATCHES] += 1
+        _tell(matches, counts, i, -1, newest, bindings, last, steps)
         ts, arrival = bindings[BOUND_TS, last], bindings[BOUND_ARRIVAL, last]
         while kept > 0 and (
             runs[START_TS, line[kept - 1]] < ts
@@ -340,11 +372,13 @@ def _release(
 
 @njit(cache=True)
 def pass_time(
-    keys: Ints, ts: int, config: Ints, heads: Ints, stamps: Ints, stamp: int,
+    keys: Ints, ts: int, config: Ints, heads: Ints, stamps: Ints, newest: Ints, stamp: int,
     runs: Ints, bindings: Ints, undo: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Time has come to `ts` for these keys: close windows, tell what waited for them."""
-    steps, within = config[STEPS], config[WITHIN]
+    """Time has come to `ts` for these keys: close windows, tell what waited for that.
+
+    Matches are told with the place of their key among `keys`.
+    """
     for i in range(counts[NOW], len(keys)):
         counts[NOW] = i
         key = keys[i]
@@ -357,44 +391,53 @@ def pass_time(
             or counts[MATCHES] + need > matches.shape[1]
             or counts[UNDONE] + 1 > undo.shape[1]
         ):
+            counts[NEED] = need
             return GROW
-        tail = _open(head, ts, steps, within, runs, counts)
-        if tail >= 0:
-            tail = _release(tail, i, steps, runs, bindings, matches, counts)
+        tail = _advance(
+            head, ts, i, newest[key], config[STEPS], config[WITHIN],
+            runs, bindings, matches, counts,
+        )  # fmt: skip
         if tail != head:
-            if stamps[key] != stamp:
-                stamps[key] = stamp
-                undo[0, counts[UNDONE]] = key
-                undo[1, counts[UNDONE]] = head
-                counts[UNDONE] += 1
-            heads[key] = tail
+            _change(key, tail, heads, stamps, stamp, undo, counts)
     counts[NOW] = len(keys)
     return DONE
 
 
 @njit(cache=True)
-def _open(head: int, ts: int, steps: int, within: int, runs: Ints, counts: Ints) -> int:
-    """The list without the runs whose windows are over."""
+def _advance(
+    head: int, ts: int, i: int, newest: int, steps: int, within: int,
+    runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Drop the runs whose windows are over, and tell the complete ones that waited for them."""
     length = runs[LENGTH, head]
     line = np.empty(length, np.int64)
     node = head
     for at in range(length):
         line[at] = node
         node = runs[NEXT, node]
-    tail = -1
+    tail, due, waits = -1, -1, False
+    cut_ts, cut_arrival = -1, -1
     for at in range(length - 1, -1, -1):
         node = line[at]
-        if runs[STATE, node] < steps and ts - runs[START_TS, node] >= within:
+        start = runs[START_TS, node]
+        if start < cut_ts or (start == cut_ts and runs[START_ARRIVAL, node] <= cut_arrival):
+            continue
+        if runs[STATE, node] < steps:
+            if ts - start >= within:
+                due = max(due, start + within)
+                continue
+            waits = True
+        elif not waits:
+            last = runs[BOUND, node]
+            _tell(matches, counts, i, due, newest, bindings, last, steps)
+            cut_ts, cut_arrival = bindings[BOUND_TS, last], bindings[BOUND_ARRIVAL, last]
             continue
         if runs[NEXT, node] == tail:
             tail = node
             continue
         n = counts[RUNS]
         counts[RUNS] += 1
-        _push(
-            runs, n, tail, runs[STATE, node],
-            runs[START_TS, node], runs[START_ARRIVAL, node], runs[BOUND, node],
-        )  # fmt: skip
+        _push(runs, n, tail, runs[STATE, node], start, runs[START_ARRIVAL, node], runs[BOUND, node])
         tail = n
     return tail
 

@@ -78,6 +78,7 @@ class Matcher:
         self._limit = limit
         self._overflow = overflow
         self._timeouts = timeouts
+        self._asking = Asking(self._automaton)
         nodes = self._automaton.nodes
         self._windows = any(node.window is not None for node in nodes)
         self._pending = frozenset(number for number, node in enumerate(nodes) if node.pending)
@@ -124,8 +125,10 @@ class Matcher:
         found = self.on_time(event.ts) if self._runs else []
         if self._only is not None and not self._only.holds(event, {}):
             return found
-        runs, done = self._moved(event)
-        self._release(runs, done, found)
+        moved = self._moved(event)
+        if moved is None:
+            return found
+        self._release(*moved, found)
         if len(self._runs) + len(self._held) > self._limit:
             self._cut(before, found)
         self._forget()
@@ -136,23 +139,26 @@ class Matcher:
         if not self._runs and not self._held:
             self._marked = None
 
-    def _moved(self, event: Event) -> tuple[list[Run], list[Held]]:
-        """All runs after an event, and those that are complete with it."""
-        asking = Asking(self._automaton, event)
+    def _moved(self, event: Event) -> tuple[list[Run], list[Held]] | None:
+        """All runs after an event, and those that are complete with it; None if nothing moves."""
+        asking, ts, marked = self._asking, event.ts, self._marked
+        asking.about(event)
+        count = marked[1] + 1 if marked is not None and marked[0] == ts else 0
         runs: list[Run] = []
         done: list[Held] = []
-        ts, marked = event.ts, self._marked
-        count = marked[1] + 1 if marked is not None and marked[0] == ts else 0
-        bound = False
+        moves = bound = False
         for run in self._runs:
             fate = asking.fate(run[0], run[3])
             if fate.stays:
                 runs.append(run)
             else:
+                moves = True
                 bound |= _branch(fate, run, event, count, runs, done)
         fate = asking.fate(START, EMPTY)
         if fate.branches:
             bound |= _branch(fate, (START, (ts, count), ts, EMPTY), event, count, runs, done)
+        elif not moves:
+            return None
         if bound:
             self._marked = ts, count
         return runs, done

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from betimes.model.duration import Duration, readable
+from betimes.patterns.compiled import why_not
 from betimes.patterns.conditions import types_for
 from betimes.patterns.detector import PatternDetector
 from betimes.patterns.growth import PatternWarning, grows
@@ -92,7 +93,7 @@ class Pattern:
         self.check()
         if self.emits is None:
             raise PatternError("expected a type of event to publish, as in emits='hit', got none")
-        return PatternDetector(self._matcher(), self._shapes())
+        return PatternDetector(self._matcher(), self.shapes())
 
     def check(self) -> None:
         """Raise if the pattern, or its options, make no sense."""
@@ -120,10 +121,12 @@ class Pattern:
             raise PatternError(
                 f"expected overflow to be 'error' or 'side', got overflow={self.overflow!r}"
             )
-        self._shapes()
+        self.shapes()
 
     def warn_of_growth(self) -> None:
         """Warn if its partial matches could become more and more."""
+        if self.bounded:
+            return
         for reason in grows(self.spec):
             warnings.warn(
                 f"pattern {self.name or self.emits!r}: {reason}; until then at most limit="
@@ -141,7 +144,7 @@ class Pattern:
           no     !B  type == 'B'
           then   C+  type == 'C'
         within 2 s, skip past_last
-        matcher: general, event by event
+        matcher: general, event by event, because C is optional or repeated
         """
         keyed = f", by {self.by}" if self.by else ""
         wired = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}{keyed}"
@@ -156,16 +159,36 @@ class Pattern:
         lines.append(f"matcher: {self._why()}")
         return "\n".join(lines)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it runs compiled with never more partial matches of a key than it has steps."""
+        return self.why_general() is None and not any(
+            condition is not None and condition.reads
+            for step in self.spec.steps
+            for _, condition in step.takes
+        )
+
+    def why_general(self) -> str | None:
+        """Why the pattern cannot run compiled, over columns; None if it can."""
+        if self.timeouts is not None:
+            return f"it publishes what timed out, as {self.timeouts!r}"
+        if self.overflow == "side":
+            return "it publishes what overflows"
+        return why_not(self.spec)
+
     def _matcher(self) -> Matcher:
-        """The matcher that suits the pattern; a faster one for simple patterns is chosen here."""
         timeouts = self.timeouts is not None
         return Matcher(self.spec, limit=self.limit, overflow=self.overflow, timeouts=timeouts)
 
     def _why(self) -> str:
-        """Which matcher that is, and why."""
-        return "general, event by event"
+        """Which matcher runs it, and why."""
+        why = self.why_general()
+        if why is None:
+            return "compiled, over columns, where it reads input events"
+        return f"general, event by event, because {why}"
 
-    def _shapes(self) -> dict[str, tuple[str, Shape]]:
+    def shapes(self) -> dict[str, tuple[str, Shape]]:
+        """For each kind of match that is published, its type and what makes its payload."""
         found = places(self.spec.steps)
         whole = everything(found)
         shape = whole if self.select is None else selected(self.select, found)

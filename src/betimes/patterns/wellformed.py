@@ -133,6 +133,11 @@ def _check_windows(step: Step, spec: Spec) -> None:
 
 
 def _check_group(step: Step) -> None:
+    if step.repeated and all(map(_passable, step.group)):
+        raise PatternError(
+            f"the group {step.name!r} repeats, but nothing in it has to come, so that it is not "
+            "clear which repetition an event belongs to; make one of its steps needed"
+        )
     binding = [not _passable(each) for each in step.group]
     negated = [each.negated for each in step.group]
     last = max((at for at, is_not in enumerate(negated) if is_not), default=-1)

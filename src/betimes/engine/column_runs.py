@@ -1,0 +1,156 @@
+"""The runs of a compiled pattern: arrays that grow, handed to the compiled loop and cleaned up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.patterns import PatternError, kernel
+from betimes.patterns.compiled import Program
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_ROOM = 1024
+EVERYBODY: Flags = np.empty(0, np.bool_)
+
+
+class Runs:
+    """Partial matches by key, for the compiled loop."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program = program
+        self._name = name
+        self.heads = np.full(_ROOM, -1, np.int64)
+        self._stamps = np.full(_ROOM, -1, np.int64)
+        self._newest = np.full(_ROOM, -1, np.int64)
+        self._runs = np.empty((kernel.N_RUN, _ROOM), np.int64)
+        self._bindings = np.empty((kernel.N_BOUND, _ROOM), np.int64)
+        self._values = np.empty((len(program.columns), _ROOM))
+        self._matches = np.empty((kernel.EVENTS + len(program.steps), _ROOM), np.int64)
+        self._undo = np.empty((2, _ROOM), np.int64)
+        self._counts = np.zeros(kernel.N_COUNT, np.int64)
+        self._kept = 0
+        """How many runs there were after the last cleaning up."""
+
+    def know(self, keys: int) -> None:
+        """There are so many keys."""
+        if keys > len(self.heads):
+            more = max(keys, 2 * len(self.heads)) - len(self.heads)
+            nobody = np.full(more, -1, np.int64)
+            self.heads = np.concatenate((self.heads, nobody))
+            self._stamps = np.concatenate((self._stamps, nobody))
+            self._newest = np.concatenate((self._newest, nobody))
+
+    def handle(
+        self, events: Ints, own: Floats, stamp: int, todo: Flags = EVERYBODY
+    ) -> tuple[Ints, Ints]:
+        """Handle events, of some keys or of all; return the matches, and the states before.
+
+        The states of keys that were touched first since the stamp was last another one.
+        """
+        program = self.program
+
+        def step() -> int:
+            return kernel.run(
+                events, own, todo, program.config, program.take_at, program.kill_at,
+                program.programs, program.constants, self.heads, self._stamps, self._newest, stamp,
+                self._runs, self._bindings, self._values, self._undo, self._matches, self._counts,
+            )  # fmt: skip
+
+        return self._all(step)
+
+    def pass_time(self, keys: Ints, ts: int, stamp: int) -> tuple[Ints, Ints]:
+        """Time has come to `ts` for these keys."""
+
+        def step() -> int:
+            return kernel.pass_time(
+                keys, ts, self.program.config, self.heads, self._stamps, self._newest, stamp,
+                self._runs, self._bindings, self._undo, self._matches, self._counts,
+            )  # fmt: skip
+
+        return self._all(step)
+
+    def _all(self, step: Callable[[], int]) -> tuple[Ints, Ints]:
+        counts = self._counts
+        counts[[kernel.NOW, kernel.MATCHES, kernel.UNDONE]] = 0
+        while (answer := step()) != kernel.DONE:
+            if answer == kernel.TOO_MANY:
+                limit = self.program.config[kernel.LIMIT]
+                raise PatternError(
+                    f"pattern {self._name!r} has more than {limit:,} partial matches of one key; "
+                    "bound it with within=, or raise limit="
+                )
+            self._grow()
+        matches = self._matches[:, : counts[kernel.MATCHES]].copy()
+        return matches, self._undo[:, : counts[kernel.UNDONE]].copy()
+
+    def _grow(self) -> None:
+        """Make the room that the loop asks for, and some more."""
+        counts, need = self._counts, int(self._counts[kernel.NEED])
+        self._runs = _larger(self._runs, int(counts[kernel.RUNS]), need)
+        self._bindings = _larger(self._bindings, int(counts[kernel.BINDINGS]), need)
+        self._values = _larger(self._values, int(counts[kernel.BINDINGS]), need)
+        self._matches = _larger(self._matches, int(counts[kernel.MATCHES]), need)
+        self._undo = _larger(self._undo, int(counts[kernel.UNDONE]), need)
+
+    def go_back(self, undo: Ints, todo: Flags, found: Flags) -> Ints:
+        """Give keys the states of an undo log, unless they are found; return the log without them.
+
+        The keys that were in it are found then.
+        """
+        kept = kernel.go_back(undo, todo, found, self.heads)
+        return undo[:, :kept].copy()
+
+    def disturb(self, keys: Ints, at: Ints) -> None:
+        """What these keys rest on has changed, with these arrivals."""
+        self._stamps[keys] = -1
+        np.maximum.at(self._newest, keys, at)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are many more runs than after the last cleaning up."""
+        return bool(self._counts[kernel.RUNS] > 2 * self._kept + 16 * _ROOM)
+
+    def clean_up(self, logs: list[Ints]) -> Ints:
+        """Drop runs that are neither open nor in one of the logs; return the events still bound."""
+        roots = np.concatenate([self.heads, *(log[1] for log in logs)])
+        moved, bound = kernel.compact(roots, self._runs, self._bindings, self._values, self._counts)
+        for heads in (self.heads, *(log[1] for log in logs)):
+            open_ = heads >= 0
+            heads[open_] = moved[heads[open_]]
+        self._kept = int(self._counts[kernel.RUNS])
+        events: Ints = bound
+        return events
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to go on elsewhere."""
+        counts = self._counts
+        return {
+            "heads": self.heads,
+            "stamps": self._stamps,
+            "newest": self._newest,
+            "runs": self._runs[:, : counts[kernel.RUNS]].copy(),
+            "bindings": self._bindings[:, : counts[kernel.BINDINGS]].copy(),
+            "values": self._values[:, : counts[kernel.BINDINGS]].copy(),
+        }
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Go on from what `state_of` kept."""
+        self.heads, self._stamps, self._newest = kept["heads"], kept["stamps"], kept["newest"]
+        self._counts[kernel.RUNS] = kept["runs"].shape[1]
+        self._counts[kernel.BINDINGS] = kept["bindings"].shape[1]
+        self._runs, self._bindings = kept["runs"], kept["bindings"]
+        self._values = kept["values"]
+
+
+def _larger(array: npt.NDArray[Any], used: int, need: int) -> npt.NDArray[Any]:
+    if used + need <= array.shape[1]:
+        return array
+    grown = np.empty((array.shape[0], 2 * (used + need)), array.dtype)
+    grown[:, :used] = array[:, :used]
+    return grown
