@@ -366,7 +366,9 @@ class ColumnStage(Stage):
         if not matches.shape[1]:
             return []
         told = events[:, matches[kernel.TOLD]]
-        bound = [self._store.find(numbers) for numbers in matches[kernel.EVENTS :]]
+        count = matches.shape[1]
+        every = self._store.find(matches[kernel.EVENTS :].ravel())
+        bound = [every.part(low, low + count) for low in range(0, len(every), count)]
         payloads = self._payloads(bound)
         causes = bound[-1].rows_without_payload()
         if self._program.config[kernel.UNIFORM] == 0:

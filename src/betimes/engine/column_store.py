@@ -134,6 +134,12 @@ class Chunk(NamedTuple):
     numbers: Ints
     batch: EventBatch
 
+    def part(self, numbers: Ints) -> Chunk:
+        """Of these numbers, which are sorted, those that are here."""
+        found = numbers.searchsorted(self.numbers)
+        rows = np.flatnonzero(np.append(numbers, -1)[found] == self.numbers)
+        return Chunk(self.numbers[rows], self.batch.take(rows))
+
 
 class Store:
     """Events by number: those that may still become part of a match."""
@@ -151,7 +157,20 @@ class Store:
         self._size += len(batch)
         if len(batch):
             self._chunks.append(Chunk(numbers, batch))
+            self._join()
         return numbers
+
+    def _join(self) -> None:
+        """Join the newest chunks, so that each is larger than all after it: few have to be asked.
+
+        Each event is copied as often as the number of events can be halved.
+        """
+        low, size = len(self._chunks) - 1, len(self._chunks[-1].numbers)
+        while low and len(self._chunks[low - 1].numbers) <= 2 * size:
+            low -= 1
+            size += len(self._chunks[low].numbers)
+        if low < len(self._chunks) - 1:
+            self._chunks[low:] = [_joined(self._chunks[low:])]
 
     def find(self, numbers: Ints) -> EventBatch:
         """The events of these numbers, in this order."""
@@ -160,8 +179,7 @@ class Store:
         parts: list[EventBatch] = []
         places = []
         for at in np.unique(which).tolist():
-            chunk = self._chunks[at]
-            mine = np.flatnonzero(which == at)
+            chunk, mine = self._chunks[at], np.flatnonzero(which == at)
             parts.append(chunk.batch.take(chunk.numbers.searchsorted(numbers[mine])))
             places.append(mine)
         if len(parts) == 1:
@@ -174,15 +192,8 @@ class Store:
         """Keep of the events before a number only those that are bound."""
         old = [chunk for chunk in self._chunks if chunk.numbers[-1] < before]
         bound = np.unique(bound)
-        kept = []
-        for chunk in old:
-            rows = np.flatnonzero(np.isin(chunk.numbers, bound, assume_unique=True))
-            if len(rows):
-                kept.append(Chunk(chunk.numbers[rows], chunk.batch.take(rows)))
-        if len(kept) > 1:
-            numbers = np.concatenate([chunk.numbers for chunk in kept])
-            kept = [Chunk(numbers, EventBatch.concat([chunk.batch for chunk in kept]))]
-        self._chunks = kept + self._chunks[len(old) :]
+        kept = [part for chunk in old if len((part := chunk.part(bound)).numbers)]
+        self._chunks = ([_joined(kept)] if kept else []) + self._chunks[len(old) :]
         self._size = self._kept = sum(len(chunk.numbers) for chunk in self._chunks)
 
     @property
@@ -206,6 +217,13 @@ class Store:
             for numbers, ts, codes, types, payload in kept["chunks"]
         ]
         self._size = self._kept = sum(len(chunk.numbers) for chunk in self._chunks)
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    batch = EventBatch.concat([chunk.batch for chunk in chunks])
+    if isinstance(batch.payload, pa.Table):
+        batch.payload = batch.payload.combine_chunks()
+    return Chunk(np.concatenate([chunk.numbers for chunk in chunks]), batch)
 
 
 def _written(payload: Payload | None) -> Any:

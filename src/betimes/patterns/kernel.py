@@ -9,7 +9,7 @@ is to remember that number.
 For every event, in order, and every run of its key, the oldest first:
 
 1. A run whose window is over is dropped.
-2. An event that is forbidden while the run waits for its next step ends the run.
+2. An event that is forbidden while the run waits ends it, unless it completes the match.
 3. An event that the next step takes moves it on.
 4. A run that waits strictly for the very next event, and did not get it, ends.
 
@@ -251,7 +251,15 @@ def run(
                 if within >= 0 and ts - runs[START_TS, node] >= within:
                     continue
                 last = runs[BOUND, node]
-                if (kill >> state) & 1 and (
+                takes = (take >> state) & 1 != 0 and (
+                    take_at[0, state] == take_at[1, state]
+                    or _holds(
+                        programs[:, take_at[0, state] : take_at[1, state]], constants, own, i,
+                        bindings, values, last, state, stack,
+                    )
+                )  # fmt: skip
+                # What completes a match does so even if it is forbidden.
+                if (kill >> state) & 1 and not (takes and state + 1 == steps) and (
                     kill_at[0, state] == kill_at[1, state]
                     or _holds(
                         programs[:, kill_at[0, state] : kill_at[1, state]], constants, own, i,
@@ -259,13 +267,7 @@ def run(
                     )
                 ):  # fmt: skip
                     continue
-                if (take >> state) & 1 and (
-                    take_at[0, state] == take_at[1, state]
-                    or _holds(
-                        programs[:, take_at[0, state] : take_at[1, state]], constants, own, i,
-                        bindings, values, last, state, stack,
-                    )
-                ):  # fmt: skip
+                if takes:
                     if uniform and within < 0 and tail >= 0 and runs[STATE, tail] == state + 1:
                         continue
                     bound = counts[BINDINGS]
