@@ -98,14 +98,13 @@ def is_defined(row: Sequence[Step]) -> bool:
 @st.composite
 def grouped(draw: st.DrawFn) -> Spec:
     """Patterns with groups, also within groups; nothing negated, nothing greedy."""
-    row = draw(sequences(0))
-    return Spec(row, draw(st.none() | st.integers(2, 8)))
+    return Spec(draw(sequences(0)), draw(st.none() | st.integers(4, 8)))
 
 
 @st.composite
 def sequences(draw: st.DrawFn, depth: int, prefix: str = "s") -> tuple[Step, ...]:
     row = []
-    for at in range(draw(st.integers(1, 3))):
+    for at in range(draw(st.integers(1, 3 - depth))):
         op: Op = "begin" if at == 0 else draw(st.sampled_from(OPS[:3]))
         name = f"{prefix}{at}"
         step = replace(draw(steps(op, 0)), greedy=False, until=None)

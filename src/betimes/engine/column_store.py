@@ -134,10 +134,10 @@ class Chunk(NamedTuple):
     numbers: Ints
     batch: EventBatch
 
-    def part(self, numbers: Ints) -> Chunk:
-        """Of these numbers, which are sorted, those that are here."""
-        found = numbers.searchsorted(self.numbers)
-        rows = np.flatnonzero(np.append(numbers, -1)[found] == self.numbers)
+    def part(self, since: int, others: Ints) -> Chunk:
+        """The events from a number on, and some others; the numbers of these are sorted."""
+        known = np.append(others, -1)[others.searchsorted(self.numbers)] == self.numbers
+        rows = np.flatnonzero(known | (self.numbers >= since))
         return Chunk(self.numbers[rows], self.batch.take(rows))
 
 
@@ -190,9 +190,9 @@ class Store:
 
     def forget(self, before: int, bound: Ints) -> None:
         """Keep of the events before a number only those that are bound."""
-        old = [chunk for chunk in self._chunks if chunk.numbers[-1] < before]
+        old = [chunk for chunk in self._chunks if chunk.numbers[0] < before]
         bound = np.unique(bound)
-        kept = [part for chunk in old if len((part := chunk.part(bound)).numbers)]
+        kept = [part for chunk in old if len((part := chunk.part(before, bound)).numbers)]
         self._chunks = ([_joined(kept)] if kept else []) + self._chunks[len(old) :]
         self._size = self._kept = sum(len(chunk.numbers) for chunk in self._chunks)
 
