@@ -379,20 +379,17 @@ class ColumnStage(Stage):
         for number in waited:
             at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
         clock, slack = self._outputs.path.at_all(at)
-        outputs = []
-        before: Any = None
-        n = 0
-        values, make, type = self._keys.values, self._outputs.make_at, self._type
-        columns = (bound[-1].ts, told[TS], told[ARRIVAL], due, at, clock, slack, told[KEY])
-        rows = zip(*(column.tolist() for column in columns), causes, payloads, strict=True)
-        for ts, told_ts, arrival, until, arrived, now, waits, code, cause, payload in rows:
-            key = values[code]
-            place = (told_ts, 0, arrival) if until < 0 else (until, TIME, encode(key))
-            n = n + 1 if place == before else 0
-            before = place
-            output = make(Event(type, ts, payload), n, place, cause, arrived, now, waits, key)
-            output.key = code
-            outputs.append(output)
+        values = self._keys.values
+        columns = (told[TS], told[ARRIVAL], due, told[KEY])
+        places = [
+            (ts, 0, arrival) if until < 0 else (until, TIME, encode(values[code]))
+            for ts, arrival, until, code in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+        outputs = self._outputs.make_all(
+            self._type, bound[-1].ts.tolist(), payloads, places, causes,
+            at.tolist(), clock.tolist(), slack.tolist(),
+            told[KEY].tolist(), values,
+        )  # fmt: skip
         if known:
             outputs = [known.get((output.id, output.place), output) for output in outputs]
         segment.outputs += outputs
@@ -420,7 +417,7 @@ class ColumnStage(Stage):
                     if column != "ts":
                         names.append(f"{step.name}.{column}")
                         columns.append(batch.payload[column].to_pylist())
-            return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+            return [dict(zip(names, row)) for row in zip(*columns, strict=True)]  # noqa: B905 - slow
         rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
         return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
 

@@ -200,8 +200,10 @@ class Engine:
 
     def _check_types(self, batch: EventBatch) -> None:
         """Refuse events of types that are no input; count those that nobody subscribes to."""
-        counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         inputs = self.hierarchy.inputs
+        if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
+            return
+        counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         for name, count in zip(batch.types, counts, strict=True):
             if count and inputs is not None and name not in inputs:
                 raise EventError(
@@ -217,10 +219,13 @@ class Engine:
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
-        clocks = [stage.unit.stats.clock for stage in self._stages.values()]
-        # An event that is absurdly far ahead says nothing about the time.
-        sound = ts <= max(clock or 0 for clock in clocks) + self._max_skew
-        self._newest = max(self._newest, int(ts.max(initial=-1, where=sound)))
+        newest = int(ts.max(initial=-1))
+        clocks = [stage.unit.clock for stage in self._stages.values()]
+        sound = max(clock or 0 for clock in clocks) + self._max_skew
+        if newest > sound:
+            # An event that is absurdly far ahead says nothing about the time.
+            newest = int(ts.max(initial=-1, where=ts <= sound))
+        self._newest = max(self._newest, newest)
         changes = self._changes(told)
         self._steer()
         return changes

@@ -118,22 +118,57 @@ class OutputMaker:
     ) -> Output:
         """The n-th event made from a cause, when the event of number `at` had arrived."""
         clock, slack = self.path.at(at)
-        return self.make_at(event, n, cause, cause_event, at, clock, slack, key)
+        base, copy = self._identity(event, n, cause, key)
+        if clock == NEVER:
+            clock = cause[0]
+        tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
+        early = cause[0] + slack - clock
+        # By position: this is made for every output, and names would take a third of the time.
+        return Output(
+            f"{base}-{copy}" if copy else base, event, (event.ts, self._rank, tie), cause,
+            cause_event, at, clock, slack, early if early > 0 else 0, self._group_of(key), key,
+            base, copy,
+        )  # fmt: skip
 
-    def make_at(
+    def make_all(
         self,
-        event: Event,
-        n: int,
-        cause: Place,
-        cause_event: Event,
-        at: int,
-        clock: int,
-        slack: int,
-        key: Any,
-    ) -> Output:
-        """The same for those who know clock and slack."""
-        ts, payload = event.ts, event.payload
-        content: tuple[Any, ...] = (self._name, key, event.type, ts, payload)
+        type: str,
+        ts: list[int],
+        payloads: list[dict[str, Any]],
+        causes: list[Place],
+        cause_events: list[Event],
+        ats: list[int],
+        clocks: list[int],
+        slacks: list[int],
+        codes: list[int],
+        keys: list[Any],
+    ) -> list[Output]:
+        """Many at once, of one type; `codes` are the places of their keys among `keys`.
+
+        The outputs carry the codes for keys. Those of one cause follow each other.
+        """
+        rank, identity, group_of = self._rank, self._identity, self._group_of
+        before, n = None, 0
+        outputs = []
+        rows = zip(ts, payloads, causes, cause_events, ats, clocks, slacks, codes, strict=True)
+        for time, payload, cause, cause_event, at, clock, slack, code in rows:
+            n = n + 1 if cause == before else 0
+            before = cause
+            key, event = keys[code], Event(type, time, payload)
+            base, copy = identity(event, n, cause, key)
+            now = cause[0] if clock == NEVER else clock
+            early = cause[0] + slack - now
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (time, rank, (cause, n)), cause,
+                cause_event, at, now, slack, early if early > 0 else 0, group_of(key), code,
+                base, copy,
+            ))  # fmt: skip
+        return outputs
+
+    def _identity(self, event: Event, n: int, cause: Place, key: Any) -> tuple[str, int]:
+        """What its content hashes to, and its number among its equals."""
+        ts = event.ts
+        content: tuple[Any, ...] = (self._name, key, event.type, ts, event.payload)
         if ts < cause[0] - self._retention:
             # Equal ones may be forgotten already: told apart by what they were made from.
             content = (*content, cause, n)
@@ -147,15 +182,7 @@ class OutputMaker:
         taken = self.copies.get(base, 0)
         copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
         self.copies[base] = taken | 1 << copy
-        if clock == NEVER:
-            clock = cause[0]
-        tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
-        early = cause[0] + slack - clock
-        # By position: this is made for every output, and names would take a third of the time.
-        return Output(
-            f"{base}-{copy}" if copy else base, event, (ts, self._rank, tie), cause, cause_event,
-            at, clock, slack, early if early > 0 else 0, self._group_of(key), key, base, copy,
-        )  # fmt: skip
+        return base, copy
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that will be made again, or not, or are forgotten."""

@@ -202,6 +202,11 @@ class OrderingUnit:
         return rows
 
     @property
+    def clock(self) -> int | None:
+        """The time of the stream; None before the first clock event."""
+        return None if self._loop.clock == kernel.NEVER else self._loop.clock
+
+    @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that may be absurd, and are not judged yet."""
         return list(self._suspects)

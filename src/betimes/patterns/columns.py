@@ -173,7 +173,9 @@ class _Columns:
         if name == "ts":
             return pa.array(batch.ts[rows])
         if name == "type":
-            names = pa.DictionaryArray.from_arrays(batch.codes[rows], list(batch.types))
+            names = pa.DictionaryArray.from_arrays(
+                batch.codes[rows], pa.array(batch.types, pa.string())
+            )
             return names.cast(pa.string())
         assert isinstance(batch.payload, pa.Table)
         if name not in batch.payload.column_names:

@@ -208,23 +208,32 @@ class Program:
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
         """Which rows concern the pattern, and their two numbers."""
-        bits = np.zeros((2, len(batch)), np.int64)
         tables = np.zeros((2, len(batch.types)), np.int64)
-        every = np.arange(len(batch))
+        asked = np.full(len(batch.types), self.strict)
+        others = []
         for test in self._tests:
-            wanted = [test.types is None or name in test.types for name in batch.types]
+            wanted = np.array([test.types is None or t in test.types for t in batch.types], bool)
             if all(isinstance(each, TypeIs) for each in test.conditions):
                 tables[test.row, wanted] |= test.bit
-                continue
-            mine = every if all(wanted) else np.flatnonzero(np.array(wanted)[batch.codes])
+            else:
+                others.append((test, wanted))
+            asked |= wanted
+        # Most events are of types that nobody asks for: one look at their codes is all they get.
+        rows = np.flatnonzero(asked[batch.codes])
+        codes = batch.codes[rows]
+        bits = tables[:, codes]
+        for test, wanted in others:
+            mine = np.flatnonzero(wanted[codes])
             for each in test.conditions:
-                mine = mine[fulfil(each, batch, mine)]
+                mine = mine[fulfil(each, batch, rows[mine])]
             bits[test.row, mine] |= test.bit
-        bits |= tables[:, batch.codes]
-        rows = every if self.strict else np.flatnonzero(bits[0] | bits[1])
+        if others and not self.strict:
+            fits = np.flatnonzero(bits[0] | bits[1])
+            rows, bits = rows[fits], bits[:, fits]
         if self._only is not None:
-            rows = rows[fulfil(self._only, batch, rows)]
-        return rows, bits[:, rows]
+            seen = fulfil(self._only, batch, rows)
+            rows, bits = rows[seen], bits[:, seen]
+        return rows, bits
 
     def names(self, at: int, batch: EventBatch) -> list[str]:
         """Under which names a step binds events: that of the first alternative that holds."""
