@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -38,44 +38,53 @@ class Fits:
         return event.type in self.types and (odd or not self.looks_back)
 
 
-types = st.sampled_from(["a", "b", "c", "ab", "bc", "abc"])
+types = st.sampled_from(["a", "b", "c", "ab", "bc"])
+Traits = frozenset[str]
+TRAITS = ["negated", "loops", "optional", "greedy", "until", "windows", "looks_back"]
+"""What a pattern may have. Few at a time: all together hide each other, and nothing matches."""
+some_traits = st.frozensets(st.sampled_from(TRAITS), min_size=1, max_size=4)
 
 
 @st.composite
-def steps(draw: st.DrawFn, op: Op, number: int) -> Step:
-    looks_back = number > 0 and draw(st.integers(0, 5)) == 0
-    name = f"s{number}"
+def steps(draw: st.DrawFn, op: Op, name: str, traits: Traits) -> Step:
+    def has(trait: str) -> bool:
+        return trait in traits and draw(st.booleans())
+
+    looks_back = op != "begin" and has("looks_back")
     step = Step(op, name, ((name, Fits(draw(types), looks_back)),))
-    within = draw(st.none() | st.none() | st.integers(1, 4))
     if step.negated:
         return step
-    least = draw(st.sampled_from([1, 1, 1, 2]))
-    more = draw(st.sampled_from([0, 0, 1, 2, None]))
-    most = None if more is None else least + more
-    until = Fits(draw(types)) if most is None and draw(st.booleans()) else None
-    return Step(
-        op,
-        name,
-        step.takes,
-        least=least,
-        most=most,
-        optional=draw(st.sampled_from([False, False, True])),
-        greedy=most != 1 and draw(st.sampled_from([False, False, True])),
-        inner=draw(st.sampled_from(INNERS)),
-        until=until,
-        within=within,
-    )
+    if has("loops") or has("greedy") or has("until"):
+        least = draw(st.sampled_from([1, 1, 2]))
+        more = draw(st.sampled_from([None, 1, 0, 2]))
+        step = replace(
+            step,
+            least=least,
+            most=None if more is None else least + more,
+            inner=draw(st.sampled_from(INNERS)),
+        )
+        greedy = step.repeated and has("greedy")
+        until = Fits(draw(types)) if step.most is None and has("until") else None
+        step = replace(step, greedy=greedy, until=until)
+    within = draw(st.integers(1, 4)) if has("windows") else None
+    return replace(step, optional=has("optional"), within=within)
 
 
 @st.composite
-def specs(draw: st.DrawFn, *, skips: Sequence[str] = ("none",), longest: int = 4) -> Spec:
+def specs(draw: st.DrawFn, *, skips: Sequence[str] = ("none",)) -> Spec:
     """Patterns of the class that `brute` defines."""
-    ops: list[Op] = ["begin", *draw(st.lists(st.sampled_from(OPS), max_size=longest - 1))]
-    row = tuple(draw(steps(op, number)) for number, op in enumerate(ops))
+    traits = draw(some_traits)
+    ops = OPS if "negated" in traits else OPS[:3]
+    row = [draw(steps("begin", "s0", traits))]
+    for number in range(1, draw(st.sampled_from([2, 3, 3, 4]))):
+        # A prohibition after an optional step is refused.
+        op = draw(st.sampled_from(OPS[:3] if row[-1].optional else ops))
+        row.append(draw(steps(op, f"s{number}", traits)))
     skip = draw(st.sampled_from(skips))
-    # With a skip strategy matches wait until earlier runs are over, so they must be some time.
-    window = st.integers(2, 8)
-    spec = Spec(row, draw(window if skip != "none" else window | st.none()), skip)
+    # It takes a window to wait for nothing, or for the end of runs that hold a match back.
+    needed = skip != "none" or row[-1].op == "not_followed_by"
+    within = draw(st.integers(4, 8) if needed or "windows" in traits else st.none())
+    spec = Spec(tuple(row), within, skip)
     try:
         check(spec)
     except PatternError:
@@ -102,28 +111,27 @@ def grouped(draw: st.DrawFn) -> Spec:
 
 
 @st.composite
-def sequences(draw: st.DrawFn, depth: int, prefix: str = "s") -> tuple[Step, ...]:
+def sequences(
+    draw: st.DrawFn, depth: int, prefix: str = "s", traits: Traits = frozenset()
+) -> tuple[Step, ...]:
+    traits = traits or draw(st.frozensets(st.sampled_from(["loops", "optional", "windows"])))
     row = []
     for at in range(draw(st.integers(1, 3 - depth))):
         op: Op = "begin" if at == 0 else draw(st.sampled_from(OPS[:3]))
         name = f"{prefix}{at}"
-        step = replace(draw(steps(op, 0)), greedy=False, until=None)
+        step = draw(steps(op, name, traits))
         if depth < 2 and draw(st.booleans()):
-            group = draw(sequences(depth + 1, name))
+            group = draw(sequences(depth + 1, name, traits))
             assume(not all(map(skippable, group)))
             step = replace(step, name=f"({name})", takes=(), group=group, within=None)
-        else:
-            step = replace(step, name=name, takes=((name, Fits(draw(types))),))
         row.append(step)
     return tuple(row)
 
 
 @st.composite
 def streams(draw: st.DrawFn, *, longest: int = 6) -> list[Event]:
-    ts, events = 0, []
-    for type, gap in draw(
-        st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([1, 0, 2, 3])), max_size=longest)
-    ):
-        ts += gap
-        events.append(Event(type, ts, {"n": len(events)}))
-    return events
+    length = draw(st.sampled_from([longest, longest - 1, 3, 0]))
+    types = draw(st.lists(st.sampled_from("abcd"), min_size=length, max_size=length))
+    gaps = draw(st.lists(st.sampled_from([1, 0, 2]), min_size=length, max_size=length))
+    ts = accumulate(gaps)
+    return [Event(type, at, {"n": n}) for n, (type, at) in enumerate(zip(types, ts, strict=True))]

@@ -101,10 +101,13 @@ def disordered(r: random.Random, count: int) -> list[Event]:
 
 
 def table(events: Sequence[Event]) -> pa.Table:
-    columns = {
+    columns: dict[str, Any] = {
         name: pa.array([event.payload[name] for event in events], pa.int64()) for name in "kvi"
     }
-    own = {"ts": [event.ts for event in events], "type": [event.type for event in events]}
+    own: dict[str, Any] = {
+        "ts": [event.ts for event in events],
+        "type": [event.type for event in events],
+    }
     return pa.table({**own, **columns})
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from betimes.model import Event
@@ -57,12 +57,18 @@ def is_type(type: str) -> str:
 A_B = begin("a", is_type("a")).followed_by("b", is_type("b"))
 
 
+# More than elsewhere: there is much that a pattern can be.
+thoroughly = settings(max_examples=3 * settings.default.max_examples)
+
+
 class TestMeaning:
+    @thoroughly
     @given(specs(), streams())
     def test_it_finds_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
         expected = Counter((match.names, match.ts, "match") for match in brute(spec, events))
         assert Counter(run(running(spec), events)) == expected
 
+    @thoroughly
     @given(specs(skips=SKIPS[1:]), streams())
     def test_it_skips_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
         matcher = running(spec)
@@ -93,7 +99,9 @@ def unrolled(steps: Sequence[Step], op: Op, most: int) -> list[Row]:
     rows: list[Row] = [()]
     for step in steps:
         follows = op if step.op == "begin" else step.op
-        choices = [(replace(step, op=follows),)] if not step.group else repeated(step, follows, most)
+        choices = (
+            [(replace(step, op=follows),)] if not step.group else repeated(step, follows, most)
+        )
         rows = joined(rows, choices, most)
     return rows
 
@@ -281,7 +289,9 @@ class TestLimit:
         matcher.on_event(Event("a", 1))
         matcher.on_event(Event("a", 2))
         before = matcher.state
-        with pytest.raises(PatternError, match="3 open partial matches.* limit=2; 3 wait at step 'b'"):
+        with pytest.raises(
+            PatternError, match="3 open partial matches.* limit=2; 3 wait at step 'b'"
+        ):
             matcher.on_event(Event("a", 3))
         assert matcher.state is not before
         assert matcher.state == before

@@ -75,14 +75,17 @@ def quantified(pattern: Builder, step: Vector) -> Builder:
     return pattern
 
 
-def matcher(vector: Vector) -> Matcher:
+def pattern(vector: Vector) -> Builder:
     facts = vector["pattern"]
-    pattern = built(facts["steps"])
+    made = built(facts["steps"])
     if facts["within"]:
-        pattern = pattern.within(facts["within"] * MILLISECOND)
+        made = made.within(facts["within"] * MILLISECOND)
     miss = "error" if facts.get("skip_miss") == "throw" else "ignore"
-    pattern = pattern.skip(facts["skip"], miss=miss)
-    return Matcher(pattern.spec, limit=10_000, timeouts=True)
+    return made.skip(facts["skip"], miss=miss)
+
+
+def matcher(vector: Vector) -> Matcher:
+    return Matcher(pattern(vector).spec, limit=10_000, timeouts=True)
 
 
 class Naming:
