@@ -194,26 +194,25 @@ class Stage(ABC):
     def _publish(self, outputs: list[Output], news: News) -> None:
         """Tell outputs; what is certain already is final at once, the others wait for it."""
         news.inserted += outputs
-        certain, open_, dated_back, latency = self._certain(), self._open, self._dated_back, 0
+        certain, open_, dated_back = self._certain(), self._open, self._dated_back
+        first = last = finals = 0
         for output in outputs:
-            ts, cause = output.event.ts, output.cause[0]
-            latency += max(output.detected_at - ts, 0)
+            ts, cause, detected = output.event.ts, output.cause[0], output.detected_at
+            if detected > ts:
+                first += detected - ts
             if cause - ts > dated_back:
                 dated_back = cause - ts
             if cause > certain:
                 open_[output.id] = output
             elif not output.final:
-                self._note_final(output)
+                output.final = True
+                finals += 1
+                last += _settling(output, ts)
         self._dated_back = dated_back
         self.counts.made += len(outputs)
-        self.counts.first_latency += latency
-
-    def _note_final(self, output: Output) -> None:
-        output.final = True
-        # The time at which it would have settled had events come singly.
-        when = max(output.detected_at, output.cause[0] + output.slack)
-        self.counts.finals += 1
-        self.counts.final_latency += max(when - output.event.ts, 0)
+        self.counts.first_latency += first
+        self.counts.finals += finals
+        self.counts.final_latency += last
 
     def may_change_from(self) -> int:
         """No output of an earlier time will be taken back any more."""
@@ -226,7 +225,9 @@ class Stage(ABC):
         for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
             del self._open[output.id]
             if not output.final:
-                self._note_final(output)
+                output.final = True
+                self.counts.finals += 1
+                self.counts.final_latency += _settling(output, output.event.ts)
                 news.confirmed.append(output)
         self._horizon = max(self._horizon, self.final_to - self._retention)
         changeable = [stage.may_change_from() for stage in self.below]
@@ -260,6 +261,13 @@ class Stage(ABC):
         if not self._grouped:
             return None
         return key if self.node.by is None else key[0]
+
+
+def _settling(output: Output, ts: int) -> int:
+    """How long after `ts` an output would have settled had events come singly."""
+    settled = output.cause[0] + output.slack
+    when = output.detected_at if output.detected_at > settled else settled
+    return when - ts if when > ts else 0
 
 
 def values_of(batch: EventBatch, column: str, who: str) -> list[Any]:
