@@ -46,18 +46,26 @@ class Found(NamedTuple):
 def brute(spec: Spec, events: Sequence[Event]) -> list[Found]:
     """All matches in the stream, if time goes on for ever after it; in order if they are skipped."""
     judge = _Judge(spec, events)
-    found = [match for way in _ways(len(spec.steps), len(events)) if (match := judge.match(way))]
+    found = [match for way in _ways(spec.steps, len(events)) if (match := judge.match(way))]
     return found if spec.skip == "none" else _skipped(spec.skip, found)
 
 
-def _ways(steps: int, events: int) -> Iterator[Way]:
+def _ways(steps: Sequence[Step], events: int) -> Iterator[Way]:
+    """All ways to give some of the events to steps, as many to each as it may have."""
+    positive = [number for number, step in enumerate(steps) if not step.negated]
     for count in range(1, events + 1):
-        for places in combinations(range(events), count):
-            for chosen in combinations_with_replacement(range(steps), count):
-                yield tuple(
-                    Bound(at, step, chosen[:k].count(step))
-                    for k, (at, step) in enumerate(zip(places, chosen, strict=True))
-                )
+        for chosen in combinations_with_replacement(positive, count):
+            if not all(_may_have(steps[number], chosen.count(number)) for number in positive):
+                continue
+            given = [(step, chosen[:k].count(step)) for k, step in enumerate(chosen)]
+            for places in combinations(range(events), count):
+                yield tuple(Bound(at, *each) for at, each in zip(places, given, strict=True))
+
+
+def _may_have(step: Step, count: int) -> bool:
+    if count == 0:
+        return step.optional
+    return step.least <= count and (step.most is None or count <= step.most)
 
 
 def _skipped(skip: str, found: list[Found]) -> list[Found]:
@@ -87,7 +95,7 @@ class _Judge:
 
     def match(self, way: Way) -> Found | None:
         """The match that a way of giving events to steps is, if it is one."""
-        if not self.counts(way) or not all(self.follows(way, k) for k in range(len(way))):
+        if not all(self.follows(way, k) for k in range(len(way))):
             return None
         done = self.done(way)
         if done is None or (self.within is not None and self.span(way) >= self.within):
@@ -98,17 +106,6 @@ class _Judge:
 
     def span(self, way: Way) -> int:
         return self.events[way[-1].at].ts - self.events[way[0].at].ts
-
-    def counts(self, way: Way) -> bool:
-        for number, step in enumerate(self.steps):
-            count = sum(each.step == number for each in way)
-            most = len(way) if step.most is None else step.most
-            if step.negated and count:
-                return False
-            missing = count == 0 and (step.optional or step.negated)
-            if not missing and not step.least <= count <= most:
-                return False
-        return True
 
     def fits(self, step: Step, at: int, way: Way) -> bool:
         """Whether an event fits a step when so much is bound."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from betimes import (
     Change,
+    DetectorError,
     Engine,
     Event,
     EventError,
@@ -270,23 +271,70 @@ def test_texts_of_different_steps_are_compared() -> None:
     })) == [(3, {"a": 1})]  # fmt: skip
 
 
-def test_a_column_of_texts_and_numbers_is_named() -> None:
-    same = pattern("A C", where="C.name == A.name", emits="hit")
-    stream = [Event("A", 1, {"name": "x"}), Event("C", 3, {"name": 7})]
-    with pytest.raises(EventError, match="'name' of different steps, which holds both text and"):
-        run(same, stream)
+def test_numbers_of_any_size_are_equal_only_if_they_are() -> None:
+    same = pattern("A C", where="C.v == A.v", emits="hit")
+    large = [Event("A", 1, {"v": 2**60}), Event("C", 2, {"v": 2**60 + 1})]
+    assert run(same, large) == []
+    assert len(run(same, [*large, Event("C", 3, {"v": 2**60})])) == 1
+    assert len(run(same, [Event("A", 1, {"v": 1}), Event("C", 2, {"v": 1.0})])) == 1
 
 
-def test_a_type_mismatch_is_named_with_the_event() -> None:
-    fast = pattern("A C", where="C.v > 5", emits="hit")
-    with pytest.raises(PatternError, match="v"):
-        run(fast, pa.table({"ts": [1, 2], "type": ["A", "C"], "v": ["x", "y"]}))
+@pytest.mark.parametrize(
+    ("where", "values", "message"),
+    [
+        ("C.v == A.v", ("x", 7), "'v' of different steps, which holds both text and numbers"),
+        ("C.v > A.v", ("y", "x"), "asks for the order of 'v'.*as a function in Python"),
+        ("C.v + 1 > A.v", ("y", "x"), "reckons with it, but it holds text"),
+        ("C.v > A.v", (1, 2**60), f"which holds {2**60}: too large to be exact"),
+        ("C.w > A.v", (1, 2), "has no 'w'; it has .'v'."),
+        ("C.v > 5", (1, "x"), "expected numbers only or texts only"),
+        ("C.w > 5", (1, 2), r"w.*\bv\b"),
+    ],
+)
+@pytest.mark.parametrize("arrow", [False, True])
+def test_what_cannot_be_compared_is_named(
+    where: str, values: tuple[Any, Any], message: str, arrow: bool
+) -> None:
+    made = pattern("A C", where=where, emits="hit")
+    first, second = values
+    stream: Any = [Event("A", 1, {"v": first}), Event("C", 2, {"v": second})]
+    if arrow and type(first) is type(second):
+        stream = pa.table({"ts": [1, 2], "type": ["A", "C"], "v": list(values)})
+    with pytest.raises(DetectorError, match=f"(?s)'hit' failed.*{message}"):
+        run(made, stream)
 
 
-def test_an_unknown_column_lists_those_there_are() -> None:
-    fast = pattern("A C", where="C.speed > 5", emits="hit")
-    with pytest.raises(PatternError, match=r"speed.*\bv\b"):
-        run(fast, pa.table({"ts": [1, 2], "type": ["A", "C"], "v": [1, 2]}))
+def test_errors_can_be_skipped_and_are_counted() -> None:
+    made = pattern("A C", where="C.v > 5", emits="hit")
+    stream = [Event("A", 1, {"v": 0}), Event("C", 2, {"v": "x"}), Event("C", 3, {"v": 7})]
+    engine = Engine(hierarchy_of(made, "*"), attenuation=0.0, errors="skip")
+    changes = [*engine.feed(stream), *engine.finish()]
+    assert [change.ts for change in changes if change.change_type == "insert"] == [3]
+    assert engine.stats["hit"].errors == 1
+
+
+def test_what_is_complete_is_told_at_the_end_even_if_an_older_run_is_open() -> None:
+    rising = pattern("A C", where="C.v > A.v", emits="hit", select={"a": "A.ts"})
+    stream = [Event("A", 1, {"v": 9}), Event("A", 2, {"v": 1}), Event("C", 3, {"v": 5})]
+    assert run(rising, stream) == [(3, {"a": 2})]
+    assert oracle(hierarchy_of(rising), stream).total() == 1
+    assert oracle(hierarchy_of(rising), stream, advance=False).total() == 0
+
+
+def test_a_strict_pattern_sees_matches_of_other_patterns() -> None:
+    hierarchy = Hierarchy(clock="*")
+    hierarchy.add(pattern("A B", emits="ab"))
+    hierarchy.add(pattern("ab-C", emits="abc"))
+    engine = Engine(hierarchy)
+    changes = [*engine.feed(letters("ABCABXC")), *engine.finish()]
+    assert {change.ts for change in changes if change.type == "abc"} == {2}
+
+
+def test_events_without_the_key_are_a_key_of_their_own_where_every_type_is_seen() -> None:
+    made = pattern("A-B", by="k", emits="hit")
+    stream = [Event("A", 1, {"k": 1}), Event("X", 2), Event("B", 3, {"k": 1})]
+    assert run(made, stream) == [(3, {"A.ts": 1, "A.k": 1, "B.ts": 3, "B.k": 1})]
+    assert oracle(hierarchy_of(made), stream).total() == 1
 
 
 def test_a_missing_key_is_named() -> None:
@@ -299,7 +347,7 @@ def test_the_limit_is_loud() -> None:
     rising = pattern("A C", where="C.v > A.v", emits="hit", limit=10)
     stream = [Event("A", ts, {"v": ts}) for ts in range(20)]
     with pytest.raises(PatternError, match=r"'hit' has more than 10 partial matches.*within="):
-        run(rising, stream)
+        run(rising, stream, errors="skip")
 
 
 def test_runs_that_do_not_matter_any_more_are_dropped() -> None:

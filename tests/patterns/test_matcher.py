@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from betimes.model import Event
@@ -18,7 +18,7 @@ from betimes.patterns.construction import INNER
 from betimes.patterns.matcher import Match, Matcher
 from betimes.patterns.steps import Op, PatternError, Python, Spec, Step
 from tests.patterns.brute import brute
-from tests.patterns.random_patterns import SKIPS, grouped, specs, streams
+from tests.patterns.random_patterns import SKIPS, TRAITS, grouped, specs, streams
 
 FOR_EVER = 10**9
 Plain = tuple[tuple[tuple[str, int], ...], int, str]
@@ -57,29 +57,33 @@ def is_type(type: str) -> str:
 A_B = begin("a", is_type("a")).followed_by("b", is_type("b"))
 
 
-# More than elsewhere: there is much that a pattern can be.
-thoroughly = settings(max_examples=3 * settings.default.max_examples)
-
-
 class TestMeaning:
-    @thoroughly
-    @given(specs(), streams())
-    def test_it_finds_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
+    @pytest.mark.parametrize("traits", TRAITS)
+    @given(st.data(), streams())
+    def test_it_finds_what_the_definition_says(
+        self, traits: str, data: st.DataObject, events: list[Event]
+    ) -> None:
+        spec = data.draw(specs(traits, skips=["none"]))
         expected = Counter((match.names, match.ts, "match") for match in brute(spec, events))
         assert Counter(run(running(spec), events)) == expected
 
-    @thoroughly
-    @given(specs(skips=SKIPS[1:]), streams())
-    def test_it_skips_what_the_definition_says(self, spec: Spec, events: list[Event]) -> None:
+    @pytest.mark.parametrize("skip", SKIPS[1:])
+    @given(st.data(), streams())
+    def test_it_skips_what_the_definition_says(
+        self, skip: str, data: st.DataObject, events: list[Event]
+    ) -> None:
+        spec = data.draw(specs(data.draw(st.sampled_from(TRAITS)), skips=[skip]))
         matcher = running(spec)
         expected = [(match.names, match.ts, "match") for match in brute(spec, events)]
         assert run(matcher, events) == expected
         assert matcher.state == running(spec).state
 
-    @given(grouped(), streams())
+    @pytest.mark.parametrize("traits", ["loops", "optional", "loops optional windows"])
+    @given(st.data(), streams())
     def test_a_group_is_all_its_numbers_of_iterations(
-        self, spec: Spec, events: list[Event]
+        self, traits: str, data: st.DataObject, events: list[Event]
     ) -> None:
+        spec = data.draw(grouped(traits))
         rows = unrolled(spec.steps, "begin", len(events))
         expected: Counter[Plain] = Counter()
         for steps in filter(None, rows):
@@ -137,12 +141,11 @@ def original(row: Plain) -> Plain:
     return tuple((name.partition("@")[0], n) for name, n in row[0]), row[1], row[2]
 
 
-timed = specs(skips=SKIPS)
-"""Patterns with and without windows, with all skip strategies."""
+any_spec = st.sampled_from(TRAITS).flatmap(specs)
 
 
 class TestState:
-    @given(timed, streams(), st.data())
+    @given(any_spec, streams(), st.data())
     def test_it_goes_on_from_a_state_as_if_nothing_had_been(
         self, spec: Spec, events: list[Event], data: st.DataObject
     ) -> None:
@@ -157,7 +160,7 @@ class TestState:
         assert run(other, events[cut:]) == run(one, events[cut:])
         assert other.state == one.state
 
-    @given(timed, streams())
+    @given(any_spec, streams())
     def test_a_state_never_changes(self, spec: Spec, events: list[Event]) -> None:
         matcher = running(spec)
         taken = []
@@ -197,7 +200,7 @@ def depth(state: Any) -> int:
 
 
 class TestTime:
-    @given(timed, streams())
+    @given(any_spec, streams())
     def test_small_steps_of_time_report_the_same(self, spec: Spec, events: list[Event]) -> None:
         """Reported at their instants, not later, and in the same order."""
         large, small = (running(spec, timeouts=True) for _ in range(2))
@@ -208,7 +211,7 @@ class TestTime:
             assert plain(large.on_event(event)) == plain(stepwise + small.on_event(event))
             assert large.state == small.state
 
-    @given(timed, streams(), st.booleans())
+    @given(any_spec, streams(), st.booleans())
     def test_nothing_is_due_before_the_deadline(
         self, spec: Spec, events: list[Event], timeouts: bool
     ) -> None:
@@ -406,6 +409,12 @@ class TestWhereFlinkIsQuiet:
         outer = begin(inner).followed_by("d", is_type("d"))
         assert rows(begin("a", is_type("a")).followed_by(outer), "a x b c d") == ["a0 b2 c3 d4"]
         assert rows(begin("a", is_type("a")).next(outer), "a x b c d") == []
+
+    def test_a_group_that_may_be_empty_in_two_ways_is_left_once(self) -> None:
+        group = begin("b", is_type("b")).optional().followed_by("c", is_type("c")).optional()
+        pattern = begin("a", is_type("a")).followed_by(group).optional()
+        found = rows(pattern.followed_by("d", is_type("d")), "a c d")
+        assert found == ["a0 c1 d2", "a0 d2"]
 
     def test_a_loop_of_groups_is_left_once(self) -> None:
         group = begin("b", is_type("b"))

@@ -28,12 +28,13 @@ from betimes.engine.hierarchy import Node
 from betimes.engine.messages import TIME, News, Output
 from betimes.engine.outputs import Path, encode
 from betimes.engine.retraction import Retraction
+from betimes.engine.runner import DetectorFailed
 from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
-from betimes.patterns import kernel
+from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
 
@@ -77,6 +78,7 @@ class ColumnStage(Stage):
         retraction: Retraction,
         retention: int,
         late: str,
+        errors: str,
         grouped: bool,
         time: Callable[[], float],
     ) -> None:
@@ -87,11 +89,12 @@ class ColumnStage(Stage):
         assert node.pattern is not None
         retraction.reason = "compiled: only what has changed is told"
         self.ledger = None
+        self._errors = errors
         self._program = Program(node.pattern.spec, node.pattern.limit)
         self._type, self._shape = node.pattern.shapes()["match"]
         self._runs = Runs(self._program, node.name)
         self._keys = Keys()
-        self._interned = Interned(self._program.columns, f"pattern {node.name!r}")
+        self._interned = Interned(self._program, f"pattern {node.name!r}")
         self._store = Store()
         self._plain = node.pattern.select is None and all(
             len(step.takes) == 1 for step in self._program.steps
@@ -121,9 +124,7 @@ class ColumnStage(Stage):
         if mine is not None:
             batch, at = batch.take(mine), at[mine]
             groups = None if groups is None else [groups[row] for row in mine.tolist()]
-        wanted, bits = self._program.read(batch)
-        part = batch.take(wanted)
-        own = self._interned.read(part)
+        wanted, bits, part, own = self._read(batch)
         keys = self._key_codes(
             part, None if groups is None else [groups[r] for r in wanted.tolist()]
         )
@@ -131,6 +132,34 @@ class ColumnStage(Stage):
         found[TS], found[ARRIVAL], found[KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[AT] = bits[0], bits[1], -1
         return ColumnArrivals(batch, at, wanted, part, found, own)
+
+    def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
+        """The rows that concern the pattern, what they fit, themselves, what is compared of them.
+
+        Conditions are asked of every event of the types that they name. Where one fails, that is
+        the detector's failure: named, or, with errors="skip", counted and the event left out.
+        """
+        try:
+            wanted, bits = self._program.read(batch)
+            part = batch.take(wanted)
+            return wanted, bits, part, self._interned.read(part, bits)
+        except PatternError as error:
+            if len(batch) == 1 and self._errors == "skip":
+                self.counts.errors += 1
+                none = self._program.read(batch.part(0, 0))
+                part = batch.part(0, 0)
+                return *none, part, self._interned.read(part, none[1])
+            if self._errors == "stop":
+                raise DetectorFailed(f"detector {self.node.name!r} failed: {error}") from error
+        return self._read_singly(batch)
+
+    def _read_singly(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
+        """The same event by event, so that only those are left out that fail."""
+        parts = [self._read(batch.part(row, row + 1)) for row in range(len(batch))]
+        wanted = np.concatenate([row + part[0] for row, part in enumerate(parts)])
+        bits = np.concatenate([part[1] for part in parts], axis=1)
+        own = np.concatenate([part[3] for part in parts], axis=1)
+        return wanted, bits, batch.take(wanted), own
 
     def _key_codes(self, part: EventBatch, groups: list[Any] | None) -> Ints:
         by, who = self.node.by, f"detector {self.node.name!r}"
@@ -266,7 +295,8 @@ class ColumnStage(Stage):
             self._go_back(events[:, :behind], own[:, :behind], news)
         if behind < events.shape[1]:
             self._append(events[:, behind:], own[:, behind:], news)
-        if self._program.holds_back and self._segments and (behind or time > self._passed):
+        waits = self._program.holds_back or (time == END and not self._program.uniform)
+        if waits and self._segments and (behind or time > self._passed):
             self._passed = max(time, self._passed)
             segment = self._segments[-1]
             keys = np.flatnonzero(self._runs.heads >= 0)
@@ -371,7 +401,7 @@ class ColumnStage(Stage):
         bound = [every.part(low, low + count) for low in range(0, len(every), count)]
         payloads = self._payloads(bound)
         causes = bound[-1].rows_without_payload()
-        if self._program.config[kernel.UNIFORM] == 0:
+        if not self._program.uniform:
             causes = self._tellers(told, matches[kernel.DUE])
         at = matches[kernel.NEWEST]
         due = matches[kernel.DUE]

@@ -10,12 +10,15 @@ import pyarrow as pa
 
 from betimes.engine.stage import keys_of
 from betimes.model.batch import EventBatch, Payload
-from betimes.model.errors import EventError
+from betimes.patterns import PatternError
+from betimes.patterns.compiled import Program
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _MANY = 50_000
+_EXACT = 2**53
+"""Whole numbers up to here are exact as floats."""
 
 
 class Keys:
@@ -65,66 +68,98 @@ def encoded(batch: EventBatch, column: str, who: str) -> tuple[Ints, list[Any]]:
 
 
 class Interned:
-    """Columns that steps compare with each other, as numbers; texts get numbers of their own."""
+    """Columns that steps compare with each other, as numbers.
 
-    def __init__(self, columns: tuple[str, ...], who: str) -> None:
-        self._columns = columns
+    Of some columns only equality is asked: their values, texts or numbers of any size, get numbers
+    of their own. The others must be numbers that a float holds exactly.
+    """
+
+    def __init__(self, program: Program, who: str) -> None:
+        self._program = program
         self._who = who
-        self._texts = Keys()
+        self._values = Keys()
         self._kinds: dict[str, str] = {}
 
-    def read(self, batch: EventBatch) -> Floats:
-        """A row for each column; null is NaN."""
-        found = np.empty((len(self._columns), len(batch)))
-        for row, name in enumerate(self._columns):
-            found[row] = batch.ts if name == "ts" else self._numbers(batch, name)
+    def read(self, batch: EventBatch, bits: Ints) -> Floats:
+        """A row for each column, null is NaN; `bits` are the steps that the events fit."""
+        found = np.empty((len(self._program.columns), len(batch)))
+        for row, name in enumerate(self._program.columns):
+            if name == "ts":
+                found[row] = batch.ts
+                continue
+            values = self._column(batch, name, bits)
+            self._note_kind(name, values)
+            if name in self._program.numeric:
+                found[row] = self._numbers(name, values)
+            else:
+                found[row] = self._codes(values)
+        for one, other in self._program.pairs:
+            kinds = {name: self._kinds.get(name) for name in (one, other)}
+            if None not in kinds.values() and len(set(kinds.values())) > 1:
+                raise PatternError(
+                    f"{self._who} compares {one!r} with {other!r}, but {one!r} holds "
+                    f"{kinds[one]} and {other!r} {kinds[other]}; compare what is of one kind"
+                )
         return found
 
-    def _numbers(self, batch: EventBatch, name: str) -> Floats:
-        values: list[Any]
-        if isinstance(batch.payload, pa.Table):
-            if name not in batch.payload.column_names:
-                return np.full(len(batch), np.nan)
-            column = batch.payload[name]
-            kind = column.type
-            if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-                self._note_kind(name, "numbers")
-                numbers: Floats = column.cast(pa.float64(), safe=True).to_numpy()
-                return numbers
-            values = column.to_pylist()
-        else:
-            values = [row.get(name) for row in batch.payload or [{}] * len(batch)]
-        kinds = {type(value) for value in values} - {type(None)}
-        if str in kinds:
-            self._note_kind(name, "text")
-            if kinds != {str}:
-                raise EventError(
-                    f"{self._who} compares {name!r} of different steps, which holds both text and "
-                    f"{sorted(k.__name__ for k in kinds - {str})}; give the column one kind"
+    def _column(self, batch: EventBatch, name: str, bits: Ints) -> list[Any]:
+        """The values of a column; it must be there in the events whose steps read it."""
+        payload = batch.payload
+        if isinstance(payload, pa.Table) and name in payload.column_names:
+            values: list[Any] = payload[name].to_pylist()
+            return values
+        rows = [] if isinstance(payload, pa.Table) or payload is None else payload
+        taken, killed = self._program.needs[name]
+        for row in np.flatnonzero((bits[0] & taken) | (bits[1] & killed)).tolist():
+            if not rows or name not in rows[row]:
+                event = batch[row]
+                raise PatternError(
+                    f"{self._who} compares {name!r} of different steps, but {event!r} has no "
+                    f"{name!r}; it has {sorted(event.payload)}"
                 )
-            codes = self._texts.codes([value for value in values if value is not None])
-            texts = np.full(len(batch), np.nan)
-            texts[[value is not None for value in values]] = codes
-            return texts
-        if kinds:
-            self._note_kind(name, "numbers")
-        return np.array([np.nan if value is None else float(value) for value in values])
+        return [row.get(name) for row in rows] if rows else [None] * len(batch)
 
-    def _note_kind(self, name: str, kind: str) -> None:
-        known = self._kinds.setdefault(name, kind)
-        if known != kind:
-            raise EventError(
-                f"{self._who} compares {name!r} of different steps, which held {known} and now "
-                f"holds {kind}; give the column one kind"
+    def _note_kind(self, name: str, values: list[Any]) -> None:
+        kinds = {
+            "text" if isinstance(value, str) else "numbers" for value in values if value is not None
+        }
+        kinds |= {self._kinds[name]} if name in self._kinds else set()
+        if len(kinds) > 1:
+            raise PatternError(
+                f"{self._who} compares {name!r} of different steps, which holds both text and "
+                "numbers; give the column one kind"
             )
+        if kinds:
+            (self._kinds[name],) = kinds
+
+    def _numbers(self, name: str, values: list[Any]) -> list[float]:
+        if self._kinds.get(name) == "text":
+            raise PatternError(
+                f"{self._who} asks for the order of {name!r} in different steps, or reckons with "
+                "it, but it holds text; for texts, write the condition as a function in Python"
+            )
+        large = next((v for v in values if isinstance(v, int) and abs(v) > _EXACT), None)
+        if large is not None:
+            raise PatternError(
+                f"{self._who} compares {name!r} of different steps, which holds {large}: too large "
+                "to be exact as a float; write the condition as a function in Python"
+            )
+        return [np.nan if value is None else float(value) for value in values]
+
+    def _codes(self, values: list[Any]) -> Floats:
+        # NaN is null, and None is.
+        known = np.array([value is not None and value == value for value in values], np.bool_)
+        codes = np.full(len(values), np.nan)
+        codes[known] = self._values.codes([v for v, k in zip(values, known, strict=True) if k])
+        return codes
 
     def state_of(self) -> tuple[list[Any], dict[str, str]]:
         """All that must be kept to go on elsewhere."""
-        return self._texts.values, self._kinds
+        return self._values.values, self._kinds
 
     def resume(self, kept: tuple[list[Any], dict[str, str]]) -> None:
         """Go on from what `state_of` kept."""
-        self._texts.resume(kept[0])
+        self._values.resume(kept[0])
         self._kinds = kept[1]
 
 

@@ -124,14 +124,14 @@ class Engine:
             common: dict[str, Any] = {
                 "clock": hierarchy.clock, "retraction": Retraction(retraction), "late": late,
                 "retention": microseconds(retention, "retention"), "grouped": by is not None,
-                "time": time,
+                "time": time, "errors": errors,
             }  # fmt: skip
             if level == 1 and nodes[name].compiles:
                 self._stages[name] = ColumnStage(nodes[name], level * 1000 + number, unit, **common)
                 continue
             self._stages[name] = RowStage(
                 nodes[name], level * 1000 + number, unit,
-                checkpoints=parse_checkpoints(checkpoints), errors=errors, **common,
+                checkpoints=parse_checkpoints(checkpoints), **common,
             )  # fmt: skip
         for stage in self._stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))

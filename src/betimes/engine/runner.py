@@ -173,7 +173,8 @@ class Runner:
 
     def _failure(self, error: Exception, event: Event | None, method: Any) -> DetectorFailed:
         detector = getattr(method, "__self__", None)
-        state = getattr(detector, "__dict__", detector)
+        own = getattr(detector, "snapshot", None)
+        state = getattr(detector, "__dict__", detector) if own is None else own()
         return DetectorFailed(
             f"detector {self.node.name!r} failed at {event!r}: {type(error).__name__}: {error}; "
             f"its state then: {state!r}"

@@ -37,6 +37,7 @@ from betimes.patterns.syntax import (
     Not,
     Or,
     StepColumn,
+    children,
     conjuncts,
     steps_of,
     walk,
@@ -168,6 +169,12 @@ class Program:
         self.strict = any(step.op == "next" for step in spec.steps)
         self.columns: tuple[str, ...] = ()
         """The payload columns, and `ts`, that steps compare with each other."""
+        self.numeric: set[str] = set()
+        """Those of them that must be numbers; of the others only equality is asked."""
+        self.pairs: set[tuple[str, str]] = set()
+        """Columns whose equality is asked."""
+        self.needs: dict[str, list[int]] = {}
+        """For each column, the steps (as bits) whose events must have it: bound, forbidden."""
         tests: list[_Test] = []
         programs: list[tuple[int, int, int]] = []
         constants: list[float] = []
@@ -186,6 +193,7 @@ class Program:
             span = (self.kill_at if step.negated else self.take_at)[:, state]
             if earlier:
                 self._compile(earlier, span, places, programs, constants)
+                self._note_needs(earlier, row, 1 << state, places)
             if step.negated:
                 continue
             if step.op == "next":
@@ -202,9 +210,14 @@ class Program:
         self.config = config
 
     @property
+    def uniform(self) -> bool:
+        """Whether no condition looks at earlier steps."""
+        return bool(self.config[kernel.UNIFORM])
+
+    @property
     def holds_back(self) -> bool:
         """Whether a match may have to wait until an older run's window is over."""
-        return not self.config[kernel.UNIFORM] and bool(self.config[kernel.WITHIN] >= 0)
+        return not self.uniform and bool(self.config[kernel.WITHIN] >= 0)
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
         """Which rows concern the pattern, and their two numbers."""
@@ -268,10 +281,38 @@ class Program:
                     programs.append((op, 0, 0))
         span[1] = len(programs)
 
+    def _note_needs(self, exprs: list[Expr], row: int, bit: int, places: dict[str, int]) -> None:
+        """Note which events must have which columns, and of which kind."""
+        for expr in exprs:
+            for node, _ in walk(expr):
+                match node:
+                    case Compare("==" | "!=", left, right):
+                        names = [_name(side) for side in (left, right)]
+                        if None not in names:
+                            self.pairs.add((str(names[0]), str(names[1])))
+                        else:
+                            self.numeric.update(column for column in names if column is not None)
+                    case Column(name):
+                        self.needs.setdefault(name, [0, 0])[row] |= bit
+                    case StepColumn(step, name):
+                        self.needs.setdefault(name, [0, 0])[0] |= 1 << places[step]
+                    case Compare() | Arithmetic() | Negative() | Call() | In():
+                        operands = map(_name, children(node))
+                        self.numeric.update(column for column in operands if column is not None)
+
     def _column(self, name: str) -> int:
         if name not in self.columns:
             self.columns = (*self.columns, name)
         return self.columns.index(name)
+
+
+def _name(expr: Expr) -> str | None:
+    """The column, if it is one."""
+    match expr:
+        case Column(name) | StepColumn(_, name):
+            return name
+        case _:
+            return None
 
 
 def _types(conditions: tuple[Condition, ...]) -> frozenset[str] | None:

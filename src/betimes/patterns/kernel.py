@@ -58,6 +58,8 @@ DONE, GROW, TOO_MANY = range(3)
     CONSTANT, OWN, EARLIER, ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOOR, MODULO, MINUS, ABSOLUTE,
     EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, AND, OR, NOT, IS_NULL,
 ) = range(21)  # fmt: skip
+END = 2**63 - 1
+"""The time at which everything is over."""
 BOUND_PLACE = 64
 """Steps at most: their conditions are bits of a number."""
 
@@ -425,8 +427,8 @@ def _advance(
         if start < cut_ts or (start == cut_ts and runs[START_ARRIVAL, node] <= cut_arrival):
             continue
         if runs[STATE, node] < steps:
-            if ts - start >= within:
-                due = max(due, start + within)
+            if ts == END or (within >= 0 and ts - start >= within):
+                due = max(due, start + within if within >= 0 else END)
                 continue
             waits = True
         elif not waits:

@@ -40,6 +40,8 @@ Run = tuple[int, Start, int, Row]
 Held = tuple[Start, int, Row]
 """The start of a match, its time, and what is bound."""
 Kind = Literal["match", "timeout", "overflow"]
+END = 2**63 - 1
+"""The time at which everything is over."""
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -99,9 +101,14 @@ class Matcher:
     @property
     def deadline(self) -> int | None:
         """When `on_time` has something to report, if no event comes before; None if never."""
-        if not self._runs or (self._automaton.within is None and not self._windows):
+        if not self._runs:
             return None
-        if self._held or self._timeouts:
+        if self._held:
+            end = self._next_end()
+            return END if end is None else end
+        if self._automaton.within is None and not self._windows:
+            return None
+        if self._timeouts:
             return self._next_end()
         if not self._pending:
             return None
@@ -116,6 +123,8 @@ class Matcher:
                 self._expire(end, found)
         else:
             self._drop(ts)
+        if ts >= END and self._held:
+            self._release([], [], found)  # nothing that is open can become a match any more
         self._forget()
         return found
 

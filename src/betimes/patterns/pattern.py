@@ -73,7 +73,10 @@ class Pattern:
         known = [
             types for types in (_types(self.spec), types_for(self.spec.only)) if types is not None
         ]
-        return tuple(sorted(frozenset.intersection(*known))) if known else ("*",)
+        if known:
+            return tuple(sorted(frozenset.intersection(*known)))
+        # Every input event, and of what other detectors publish that which is named.
+        return ("*", *sorted(_named(self.spec)))
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -256,6 +259,12 @@ def _names(on: str | Sequence[str] | None) -> tuple[str, ...] | None:
 def _ends(spec: Spec) -> bool:
     windows = (each for step in every(spec.steps) for each in (step.within, step.loop_within))
     return spec.within is not None or any(window is not None for window in windows)
+
+
+def _named(spec: Spec) -> set[str]:
+    """The types that its steps name."""
+    conditions = [condition for step in every(spec.steps) for _, condition in step.takes]
+    return {type for condition in conditions for type in types_for(condition) or ()}
 
 
 def _types(spec: Spec) -> frozenset[str] | None:

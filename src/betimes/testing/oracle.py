@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from betimes.engine import Hierarchy
+from betimes.engine.hierarchy import Node
 from betimes.model import Event, EventBatch
 from betimes.model.change import content
 
@@ -50,7 +51,7 @@ def oracle(
             key=lambda k: k[0],
         )
         for place, event, group in mine:
-            key = (group, None if node.by is None else event.payload[node.by])
+            key = (group, _key(node, event))
             if key not in detectors:
                 detectors[key] = node.maker.make()
             due = run_out(detectors[key], place[0], key) if node.maker.timed else []
@@ -68,6 +69,13 @@ def oracle(
         found.update(content(event) for _, event, _ in made)
         known += made
     return found
+
+
+def _key(node: Node, event: Event) -> Any:
+    if node.by is None:
+        return None
+    # Nobody named the types: those without the column are a key of their own.
+    return event.payload.get(node.by) if "*" in node.on else event.payload[node.by]
 
 
 def run_out(detector: Any, ts: int, key: Any) -> list[tuple[tuple[int, int, Any], int, Event]]:
