@@ -258,10 +258,10 @@ INPUTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "A C": ({"on": "x"}, ("x",)),
     "A  C": ({"on": ["x", "y"]}, ("x", "y")),
     "A B": ({"define": {"A": "type in ('x', 'y') and v > 5"}}, ("B", "x", "y")),
-    "A  B": ({"define": {"A": "v > 5"}}, ("*",)),
-    "A   B": ({"define": {"A": lambda event: event["v"] > 5}}, ("*",)),
-    "A-B": ({}, ("*",)),
-    "A -!B C": ({}, ("*",)),
+    "A  B": ({"define": {"A": "v > 5"}}, ("*", "B")),
+    "A   B": ({"define": {"A": lambda event: event["v"] > 5}}, ("*", "B")),
+    "A-B": ({}, ("*", "A", "B")),
+    "A -!B C": ({}, ("*", "A", "B", "C")),
     "A - B": ({"where": "type in ('A', 'B', 'X')"}, ("A", "B", "X")),
     "A !B  C": ({"where": "type != 'X'"}, ("A", "B", "C")),
 }
@@ -301,7 +301,7 @@ def test_explain() -> None:
         "  then     (E|F)*       type == 'E' | type == 'F'",
         "only events with player == 'P7'",
         "within 2 s, skip past_last",
-        "matcher: general, event by event",
+        "matcher: general, event by event, because it publishes what timed out, as 'missed'",
     ]
 
 
