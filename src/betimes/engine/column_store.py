@@ -87,6 +87,10 @@ class Interned:
             if name == "ts":
                 found[row] = batch.ts
                 continue
+            numbers = self._floats(batch, name)
+            if numbers is not None:
+                found[row] = numbers
+                continue
             values = self._column(batch, name, bits)
             self._note_kind(name, values)
             if name in self._program.numeric:
@@ -101,6 +105,17 @@ class Interned:
                     f"{kinds[one]} and {other!r} {kinds[other]}; compare what is of one kind"
                 )
         return found
+
+    def _floats(self, batch: EventBatch, name: str) -> Floats | None:
+        """A column of floats that are to be numbers, without a look at each; None if it is not."""
+        payload = batch.payload
+        if name not in self._program.numeric or not isinstance(payload, pa.Table):
+            return None
+        if name not in payload.column_names or not pa.types.is_floating(payload[name].type):
+            return None
+        self._note_kind(name, [0.0])
+        numbers: Floats = payload[name].to_numpy().astype(np.float64)
+        return numbers
 
     def _column(self, batch: EventBatch, name: str, bits: Ints) -> list[Any]:
         """The values of a column; it must be there in the events whose steps read it."""
