@@ -25,8 +25,8 @@ from betimes import (
     fold,
     pattern,
 )
-from betimes.engine import column_runs, column_store
-from betimes.engine.column_stage import ColumnStage
+from betimes.engine.columns import runs, store
+from betimes.engine.columns.stage import ColumnStage
 from betimes.engine.row_stage import RowStage
 from betimes.testing.oracle import oracle
 
@@ -36,8 +36,8 @@ OPTIONS = {"attenuation": (1.0, 0.3, 0.0), "retraction": ("full", "on-demand", "
 @pytest.fixture(autouse=True)
 def cramped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little room and little patience, so that arrays grow and are cleaned up all the time."""
-    monkeypatch.setattr(column_store, "_MANY", 20)
-    monkeypatch.setattr(column_runs, "_ROOM", 4)
+    monkeypatch.setattr(store, "_MANY", 20)
+    monkeypatch.setattr(runs, "_ROOM", 4)
 
 
 # Random patterns of the common class.

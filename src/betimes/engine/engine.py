@@ -23,7 +23,7 @@ from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import AttenuationControl, Load, Zone
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
-from betimes.engine.column_stage import ColumnStage
+from betimes.engine.columns.stage import ColumnStage
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Retraction, Technique

@@ -16,25 +16,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from betimes.engine.arrivals import Arrivals
-from betimes.engine.column_runs import Runs
-from betimes.engine.column_store import Interned, Keys, Store, encoded
+from betimes.engine.columns.history import Segment
+from betimes.engine.columns.reader import ColumnArrivals, Reader
+from betimes.engine.columns.runs import Runs
+from betimes.engine.columns.shaper import Shaper
+from betimes.engine.columns.store import Store
 from betimes.engine.hierarchy import Node
+from betimes.engine.history import pick
 from betimes.engine.messages import TIME, News, Output
 from betimes.engine.outputs import Path, encode
 from betimes.engine.retraction import Retraction
-from betimes.engine.runner import DetectorFailed
 from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
-from betimes.ordering.clock import EVERY
-from betimes.patterns import PatternError, kernel
+from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
 
@@ -42,27 +42,6 @@ Floats = npt.NDArray[np.float64]
 
 SHORT = 512
 """A segment with fewer events is continued by the next batch."""
-
-
-class Segment(msgspec.Struct):
-    """Events in order, what they made, and the states of the keys before they touched them."""
-
-    stamp: int
-    events: Ints
-    own: Floats
-    undo: Ints
-    outputs: list[Output] = []
-
-    @property
-    def first(self) -> tuple[int, int]:
-        return int(self.events[TS, 0]), int(self.events[ARRIVAL, 0])
-
-    def insert(self, events: Ints, own: Floats) -> None:
-        """Add events at their places."""
-        self.events = np.concatenate((self.events, events), axis=1)
-        self.own = np.concatenate((self.own, own), axis=1)
-        order = np.lexsort((self.events[ARRIVAL], self.events[TS]))
-        self.events, self.own = self.events[:, order], self.own[:, order]
 
 
 class ColumnStage(Stage):
@@ -89,16 +68,13 @@ class ColumnStage(Stage):
         assert node.pattern is not None
         retraction.reason = "compiled: only what has changed is told"
         self.ledger = None
-        self._errors = errors
         self._program = Program(node.pattern.spec, node.pattern.limit)
-        self._type, self._shape = node.pattern.shapes()["match"]
+        self._reader = Reader(node, self._program, self.counts, skips=errors == "skip")
+        self._keys = self._reader.keys
         self._runs = Runs(self._program, node.name)
-        self._keys = Keys()
-        self._interned = Interned(self._program, f"pattern {node.name!r}")
         self._store = Store()
-        self._plain = node.pattern.select is None and all(
-            len(step.takes) == 1 for step in self._program.steps
-        )
+        self._type, _ = node.pattern.shapes()["match"]
+        self._shaper = Shaper(node.pattern, self._program)
         self._segments: list[Segment] = []
         self._stamp = 0
         self._passed = -1
@@ -123,59 +99,8 @@ class ColumnStage(Stage):
         mine = self.mine(batch)
         if mine is not None:
             batch, at = batch.take(mine), at[mine]
-            groups = None if groups is None else [groups[row] for row in mine.tolist()]
-        wanted, bits, part, own = self._read(batch)
-        keys = self._key_codes(
-            part, None if groups is None else [groups[r] for r in wanted.tolist()]
-        )
-        found = np.empty((N_EVENT, len(wanted)), np.int64)
-        found[TS], found[ARRIVAL], found[KEY] = part.ts, at[wanted], keys
-        found[kernel.TAKE], found[kernel.KILL], found[AT] = bits[0], bits[1], -1
-        return ColumnArrivals(batch, at, wanted, part, found, own)
-
-    def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
-        """The rows that concern the pattern, what they fit, themselves, what is compared of them.
-
-        Conditions are asked of every event of the types that they name. Where one fails, that is
-        the detector's failure: named, or, with errors="skip", counted and the event left out.
-        """
-        try:
-            wanted, bits = self._program.read(batch)
-            part = batch.take(wanted)
-            return wanted, bits, part, self._interned.read(part, bits)
-        except PatternError as error:
-            if len(batch) == 1 and self._errors == "skip":
-                self.counts.errors += 1
-                none = self._program.read(batch.part(0, 0))
-                part = batch.part(0, 0)
-                return *none, part, self._interned.read(part, none[1])
-            if self._errors == "stop":
-                raise DetectorFailed(f"detector {self.node.name!r} failed: {error}") from error
-        return self._read_singly(batch)
-
-    def _read_singly(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
-        """The same event by event, so that only those are left out that fail."""
-        parts = [self._read(batch.part(row, row + 1)) for row in range(len(batch))]
-        wanted = np.concatenate([row + part[0] for row, part in enumerate(parts)])
-        bits = np.concatenate([part[1] for part in parts], axis=1)
-        own = np.concatenate([part[3] for part in parts], axis=1)
-        return wanted, bits, batch.take(wanted), own
-
-    def _key_codes(self, part: EventBatch, groups: list[Any] | None) -> Ints:
-        by, who = self.node.by, f"detector {self.node.name!r}"
-        if not len(part):
-            return NOTHING
-        if by is None:
-            return self._keys.codes([None] * len(part) if groups is None else groups)
-        if EVERY in self.node.on and not isinstance(part.payload, pa.Table):
-            codes, values = encoded(_with_column(part, by), by, who)
-        else:
-            codes, values = encoded(part, by, who)
-        if groups is None:
-            return self._keys.codes(values)[codes]
-        return self._keys.codes(
-            [(g, values[c]) for g, c in zip(groups, codes.tolist(), strict=True)]
-        )
+            groups = None if groups is None else pick(groups, mine.tolist())
+        return self._reader.read(batch, at, groups)
 
     def step(
         self,
@@ -399,7 +324,7 @@ class ColumnStage(Stage):
         count = matches.shape[1]
         every = self._store.find(matches[kernel.EVENTS :].ravel())
         bound = [every.part(low, low + count) for low in range(0, len(every), count)]
-        payloads = self._payloads(bound)
+        payloads = self._shaper.payloads(bound)
         causes = bound[-1].rows_without_payload()
         if not self._program.uniform:
             causes = self._tellers(told, matches[kernel.DUE])
@@ -434,26 +359,6 @@ class ColumnStage(Stage):
             for row, event in zip(rows.tolist(), events, strict=True):
                 found[row] = event
         return found
-
-    def _payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]]:
-        """The payloads of matches, from the events of each step."""
-        if self._plain and all(isinstance(batch.payload, pa.Table) for batch in bound):
-            names, columns = [], []
-            for step, batch in zip(self._program.steps, bound, strict=True):
-                names.append(f"{step.name}.ts")
-                columns.append(batch.ts.tolist())
-                assert isinstance(batch.payload, pa.Table)
-                for column in batch.payload.column_names:
-                    if column != "ts":
-                        names.append(f"{step.name}.{column}")
-                        columns.append(batch.payload[column].to_pylist())
-            return [dict(zip(names, row)) for row in zip(*columns, strict=True)]  # noqa: B905 - slow
-        rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
-        return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
-
-    def _named(self, at: int, batch: EventBatch) -> list[tuple[str, Event]]:
-        """The events bound to a step, each under the name of the alternative that it fulfils."""
-        return list(zip(self._program.names(at, batch), batch.rows(), strict=True))
 
     # Memory
 
@@ -495,7 +400,7 @@ class ColumnStage(Stage):
             ],
             "runs": self._runs.state_of(),
             "keys": self._keys.values,
-            "interned": self._interned.state_of(),
+            "interned": self._reader.interned.state_of(),
             "store": self._store.state_of(),
             "waiting": (self._waiting, self._waiting_own, self._waiting_rows),
             "suspects": self._suspects,
@@ -513,42 +418,8 @@ class ColumnStage(Stage):
             at += count
         self._runs.resume(kept["runs"])
         self._keys.resume(kept["keys"])
-        self._interned.resume(kept["interned"])
+        self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
         self._waiting, self._waiting_own, self._waiting_rows = kept["waiting"]
         self._suspects = kept["suspects"]
         self._stamp, self._passed, self._row = kept["numbers"]
-
-
-class ColumnArrivals(Arrivals):
-    """What arrives at a stage of columns: the batch, and of it what concerns the pattern."""
-
-    __slots__ = ("found", "own", "part", "wanted")
-
-    def __init__(
-        self,
-        batch: EventBatch,
-        at: Ints,
-        wanted: Ints,
-        part: EventBatch,
-        found: Ints,
-        own: Floats,
-    ) -> None:
-        super().__init__(batch, [], at, {}, None)
-        self.wanted = wanted
-        """The rows of the batch that concern the pattern."""
-        self.part = part
-        """These events."""
-        self.found = found
-        """The same as the compiled loop wants them."""
-        self.own = own
-
-    def one(self, index: int) -> tuple[Event, int]:
-        """An event of the batch, and its arrival number."""
-        return self.batch[index], int(self.at[index])
-
-
-def _with_column(batch: EventBatch, column: str) -> EventBatch:
-    """The batch with a column in every row, null where it was missing."""
-    rows = [{column: None, **event.payload} for event in batch.rows()]
-    return EventBatch(batch.ts, batch.codes, batch.types, rows)

@@ -1,0 +1,41 @@
+"""Payloads of compiled patterns' matches, for many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from betimes.model.batch import EventBatch
+from betimes.model.event import Event
+from betimes.patterns import Pattern
+from betimes.patterns.compiled import Program
+
+
+class Shaper:
+    """Makes payloads from the events that are bound to each step."""
+
+    def __init__(self, pattern: Pattern, program: Program) -> None:
+        _, self._shape = pattern.shapes()["match"]
+        self._program = program
+        self._plain = pattern.select is None and all(len(step.takes) == 1 for step in program.steps)
+
+    def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]]:
+        """The payloads of matches, from the events of each step."""
+        if self._plain and all(isinstance(batch.payload, pa.Table) for batch in bound):
+            names, columns = [], []
+            for step, batch in zip(self._program.steps, bound, strict=True):
+                names.append(f"{step.name}.ts")
+                columns.append(batch.ts.tolist())
+                assert isinstance(batch.payload, pa.Table)
+                for column in batch.payload.column_names:
+                    if column != "ts":
+                        names.append(f"{step.name}.{column}")
+                        columns.append(batch.payload[column].to_pylist())
+            return [dict(zip(names, row)) for row in zip(*columns, strict=True)]  # noqa: B905 - slow
+        rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
+        return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
+
+    def _named(self, at: int, batch: EventBatch) -> list[tuple[str, Event]]:
+        """The events bound to a step, each under the name of the alternative that it fulfils."""
+        return list(zip(self._program.names(at, batch), batch.rows(), strict=True))
