@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ N = 30_000
 
 def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["demo", "--events", str(N)], env={"COLUMNS": "100"})
+    result = CliRunner().invoke(
+        app, ["demo", "--events", str(N), "--no-spark"], env={"COLUMNS": "100"}
+    )
     assert result.exit_code == 0, result.stderr
     for policy in POLICIES:
         assert f"  {policy} " in result.stdout
@@ -116,3 +119,14 @@ def test_live_time_jumps_over_pauses() -> None:
     assert then <= time() < then + 100
     time.wait_until(then - 500)
     assert time() >= then
+
+
+def test_the_third_part_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = sys.modules["betimes.cli.demo"]  # the package has a function of that name
+    monkeypatch.setattr(module, "why_not", lambda: "there is no Java; install one")
+    result = CliRunner().invoke(app, ["demo", "--events", "2000"])
+    assert result.exit_code == 0, result.stderr
+    assert "no third part: there is no Java; install one" in result.stderr

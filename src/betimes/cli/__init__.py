@@ -1,4 +1,4 @@
-"""The command line: `betimes trace`, `betimes demo`."""
+"""The command line: `betimes demo`, `betimes trace`, `betimes run`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 import betimes
 from betimes.cli.demo import demo
+from betimes.cli.run import run
 from betimes.cli.speaking import Commands, hear_warnings
 from betimes.cli.trace import trace
 
@@ -20,10 +21,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="First steps: [bold]betimes demo[/], then [bold]betimes trace --help[/].",
+    epilog="First steps: [bold]betimes demo[/], then [bold]betimes trace --help[/] and "
+    "[bold]betimes run --help[/].",
 )
 app.command()(demo)
 app.command()(trace)
+app.command()(run)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,6 @@
 """`betimes demo`: slack policies side by side on a simulated stream whose delays change.
 
-The second part, early results, is in `early.py`.
+The second part, early results, is in `early.py`, the third, on Spark, in `demo_spark.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from betimes.cli.demo_spark import watch_on_spark, why_not
 from betimes.cli.early import WAYS, print_comparison, print_story, watch
 from betimes.cli.game import play
 from betimes.cli.speaking import COMPILING, patience
@@ -31,6 +32,7 @@ Ints = npt.NDArray[np.int64]
 
 CLOCK = "ball"
 BATCH = 10_000
+EVENTS_ON_SPARK = 2_000
 POLICIES: dict[str, dict[str, Any]] = {
     "largest": {"slack": "largest"},
     "decaying, 2 s": {"slack": "decaying", "decay": "2s"},
@@ -76,6 +78,9 @@ def demo(
     ] = Path("betimes-demo.png"),
     events: Annotated[int, typer.Option(help="Length of the stream.", min=1000)] = 300_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same stream.", min=0)] = 1,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Whether to show the third part, on Spark.")
+    ] = True,
 ) -> None:
     """Show what waiting costs, and what not waiting does, as tables and pictures.
 
@@ -87,6 +92,10 @@ def demo(
     Second part: detectors watch a game, once waiting until order is certain and
     twice speculating. What is known how early, what is taken back, and is the
     final result the same?
+
+    Third part: the same detectors as a streaming query on an embedded Spark;
+    micro-batch by micro-batch, what is found and what is taken back. Does it
+    come to the same result?
 
     [bold]Examples[/]
 
@@ -115,6 +124,8 @@ def demo(
         ]
     print_comparison(early, game)
     print_story(early)
+    if spark:
+        _show_spark(seed)
     second = output.with_stem(f"{output.stem}-early")
     with patience("drawing"):
         # matplotlib takes a moment, only this needs it
@@ -124,6 +135,24 @@ def demo(
         draw_early(early, second)
     typer.echo(f"pictures: {output}, {second}")
     typer.echo('next: try betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
+
+
+def _show_spark(seed: int) -> None:
+    """The third part, if Spark is there: two seconds of the game, in small micro-batches."""
+    missing = why_not()
+    if missing is not None:
+        typer.echo(f"no third part: {missing}", err=True)
+        return
+    console = Console(highlight=False)
+    game = play(EVENTS_ON_SPARK, seed)
+    local = watch(next(iter(WAYS)), game, lambda _: None)
+    console.print("\ntwo seconds of the game as a stream on Spark", style="bold")
+    with patience("starting Spark"):
+        from betimes import spark
+
+        spark.session("betimes demo", master="local[2]")
+    runs = watch_on_spark(game, console)
+    print_comparison([local, *runs], game, where="; the last two on Spark")
 
 
 def _check(output: Path) -> None:

@@ -107,9 +107,10 @@ def watch(way: str, game: Game, advance: Callable[[int], None]) -> EarlyRun:
     return run
 
 
-def print_comparison(runs: Sequence[EarlyRun], game: Game) -> None:
+def print_comparison(runs: Sequence[EarlyRun], game: Game, where: str = "") -> None:
     """The runs side by side."""
     title = f"who passes to whom? {len(game.events):,} events of a game, 4 detectors on 3 levels"
+    title += where
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", collapse_padding=True)
     table.add_column("attenuation", style="bold")
     for heading in ("mean latency", "announced", "taken back", "final", "same final result"):
@@ -154,9 +155,9 @@ def print_story(runs: Sequence[EarlyRun]) -> None:
         for number, told in enumerate(rows):
             change = told.change
             table.add_row(
-                "" if number else _seconds(moment),
-                _result(change.event),
-                Text(change.change_type, style=_LOOKS[change.change_type]),
+                "" if number else seconds(moment),
+                result_of(change.event),
+                Text(change.change_type, style=looks(change.change_type)),
                 change.status,
                 f"{(told.at - moment) / MS:.0f} ms",
                 _cause(change.cause),
@@ -165,7 +166,7 @@ def print_story(runs: Sequence[EarlyRun]) -> None:
     console.print(table)
     console.print(
         Text(" · ").join(
-            Text.assemble((change_type, _LOOKS[change_type]), (f": {meaning}", "dim"))
+            Text.assemble((change_type, looks(change_type)), (f": {meaning}", "dim"))
             for change_type, meaning in _MEANINGS.items()
         )
     )
@@ -183,9 +184,14 @@ def story(told: Iterable[Told]) -> list[Told]:
     return [row for ts in sorted(fullest) for row in moments[ts]]
 
 
-def _result(event: Event) -> str:
+def looks(change_type: str) -> str:
+    """The style in which a change is shown."""
+    return _LOOKS[change_type]
+
+
+def result_of(event: Event) -> str:
     """
-    >>> _result(Event("pass", 1_250_000, {"from": "P1", "to": "P2"}))
+    >>> result_of(Event("pass", 1_250_000, {"from": "P1", "to": "P2"}))
     'pass P1 to P2'
     """
     who = event.payload.get("player") or f"{event['from']} to {event['to']}"
@@ -197,8 +203,8 @@ def _cause(cause: str) -> str:
     >>> _cause("late not_near at 1250000")
     'late not_near 1.250'
     """
-    return re.sub(r"at (\d+)$", lambda found: _seconds(int(found[1])), cause)
+    return re.sub(r"at (\d+)$", lambda found: seconds(int(found[1])), cause)
 
 
-def _seconds(ts: int) -> str:
+def seconds(ts: int) -> str:
     return f"{ts / 1_000_000:.3f}"

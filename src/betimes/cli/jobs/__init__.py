@@ -1,0 +1,1 @@
+"""Jobs: what `betimes run` reads from a job file, and how it is run."""

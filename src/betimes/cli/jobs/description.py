@@ -1,0 +1,114 @@
+"""A job in words: what `betimes run --check` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from betimes.cli.jobs.files import Files
+from betimes.cli.jobs.jobfile import FILES, JobFile
+from betimes.cli.jobs.sources import Simulated
+from betimes.engine import Hierarchy
+
+_ENDS = {
+    "advance": "at its end time runs out and everything is final",
+    "stay": "at its end everything is final, time stays at the last event",
+    "open": "it has no end: a later run goes on",
+}
+
+
+def describe(job: JobFile, hierarchy: Hierarchy) -> str:
+    """The whole job, a part a paragraph."""
+    parts = {
+        "job": [str(job.file)],
+        "source": _source(job),
+        "detect": [*_options(job), *hierarchy.explain().splitlines(), *_patterns(hierarchy)],
+        "engine": _engine(job),
+        "sink": _sink(job),
+    }
+    return "\n".join(
+        f"{name if number == 0 else '':7} {line}".rstrip()
+        for name, lines in parts.items()
+        for number, line in enumerate(lines)
+    )
+
+
+def _source(job: JobFile) -> list[str]:
+    source = job.source
+    named = [("time", source.time), ("type", source.type), ("arrival", source.arrival)]
+    columns = ", ".join(f"{role} {name}" for role, name in [*named, ("by", source.by)] if name)
+    return [
+        f"{_where(job)}",
+        f"{columns}; batches of {source.batch_rows:,} rows",
+        _ENDS[source.end],
+    ]
+
+
+def _where(job: JobFile) -> str:
+    source = job.source
+    if source.format == "simulate":
+        names = ", ".join(Simulated(source).schema().names)
+        return f"a simulated stream of {source.rows:,} rows, seed {source.seed}: {names}"
+    if source.format == "kafka":
+        return f"the Kafka topic {source.topic} at {source.servers}"
+    if source.format == "socket":
+        return f"lines of JSON from {source.host}:{source.port}"
+    if "://" in str(source.path):
+        return f"{source.format} files in {source.path}"
+    files = Files(source)
+    found = files.found()
+    size = sum(file.stat().st_size for file in found)
+    columns = ", ".join(files.schema().names)
+    count = f"{len(found)} {source.format} file{'s' if len(found) > 1 else ''}"
+    return f"{count} at {shown(source.path)}, {size / 1e6:.1f} MB: {columns}"
+
+
+def _options(job: JobFile) -> list[str]:
+    options = [f"{name} {value}" for name, value in job.detect.options.items()]
+    return [", ".join(options)] if options else []
+
+
+def _patterns(hierarchy: Hierarchy) -> list[str]:
+    return [
+        line
+        for node in hierarchy
+        if node.pattern is not None
+        for line in node.pattern.explain().splitlines()
+    ]
+
+
+def _engine(job: JobFile) -> list[str]:
+    engine = job.engine
+    if engine.kind == "local":
+        first = "local: in this process"
+    else:
+        slots = engine.slots or (1 if job.source.by is None else 4)
+        master = engine.master or "as spark-submit or the environment says"
+        first = f"spark: master {master}, {slots} slot{'s' if slots > 1 else ''}"
+    kept = "no checkpoint: every run begins anew"
+    if engine.checkpoint is not None:
+        kept = f"checkpoint {shown(engine.checkpoint)}: a run that was stopped goes on"
+    return [first, kept]
+
+
+def _sink(job: JobFile) -> list[str]:
+    sink = job.sink
+    where = {"console": "the console", "kafka": f"the Kafka topic {sink.topic} at {sink.servers}"}
+    lines = [where.get(sink.format) or f"{sink.format} at {shown(sink.path)}"]
+    if sink.format in FILES:
+        lines[0] += "/batch=N"
+    if sink.current is not None:
+        lines.append(f"the current table at {shown(sink.current)}")
+    said = {
+        "provisional": "results as soon as they are likely; confirmed or taken back later",
+        "final": "only results that are never taken back",
+    }
+    return [*lines, said[sink.results]]
+
+
+def shown(place: str | None) -> str:
+    """A place as its reader knows it: relative to the working folder, if it is below."""
+    if place is None or "://" in place:
+        return str(place)
+    path = Path(place)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else place

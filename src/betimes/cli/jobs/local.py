@@ -1,0 +1,178 @@
+"""`kind = "local"`: the job in this process.
+
+A batch goes through four steps: read rows, feed the engine, write the changes under the batch's
+number, and (every so many batches) replace the checkpoint. The end of the input is a batch of its
+own, whose changes are what the engine says when time runs out. Signals are heard between batches.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from betimes.cli.jobs.files import Position
+from betimes.cli.jobs.hierarchies import engine_for
+from betimes.cli.jobs.jobfile import JobFile
+from betimes.cli.jobs.progress import Progress, Reading
+from betimes.cli.jobs.restarts import Checkpoint, Saved, identity_of
+from betimes.cli.jobs.rows import change_rows, events_of
+from betimes.cli.jobs.sinks import Sink, batches_in
+from betimes.cli.jobs.sources import Source
+from betimes.cli.jobs.stopping import Stop
+from betimes.cli.jobs.tally import Meter
+from betimes.engine import Hierarchy
+from betimes.model import Rejected
+from betimes.model.change import ChangeBatch
+
+_FOLLOW = 0.5
+"""Seconds between two looks for new files."""
+
+
+class Outcome(Enum):
+    """How a run came to its end."""
+
+    ended = "the stream has ended"
+    open = "everything that is there is done; more may come"
+    stopped = "stopped before the end"
+
+
+class LocalRun:
+    """A job at work in this process."""
+
+    def __init__(
+        self,
+        job: JobFile,
+        hierarchy: Hierarchy,
+        source: Source,
+        sink: Sink,
+        checkpoint: Checkpoint,
+        *,
+        progress: Progress,
+        stop: Stop,
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._progress = progress
+        self._stop = stop
+        self._engine = engine_for(job, hierarchy)
+        self._saved = Saved(identity_of(job, hierarchy))
+        self._meter = Meter(self._saved.tally)
+
+    def run(self, *, follow: bool) -> Outcome:
+        """Run from the checkpoint, or from the beginning, to the end or to a stop."""
+        self._resume()
+        self._source.news()
+        with self._progress:
+            stopped = self._read_all()
+            while follow and not stopped:
+                stopped = self._stop.wait(_FOLLOW) or (self._source.news() and self._read_all())
+            if not stopped:
+                return self._end()
+            self._save()
+            return Outcome.stopped
+
+    def reading(self) -> Reading:
+        """How the run stands."""
+        stats = self._engine.stats.values()
+        self._meter.read(self._engine.stats)
+        return Reading(
+            self._saved.tally,
+            slack=max((each.slack for each in stats), default=None),
+            attenuation=sum(s.attenuation for s in stats) / len(stats) if stats else None,
+            latency_final=self._meter.latency_final,
+        )
+
+    def _resume(self) -> None:
+        saved = self._checkpoint.load()
+        self._sink.begin(saved.batch if saved else 0, known=saved is not None)
+        if saved is None:
+            # So that a restart knows the first batch, too, for its own.
+            self._checkpoint.save(self._saved)
+        else:
+            self._saved = saved
+            self._meter = Meter(saved.tally)
+            if saved.engine is not None:
+                self._engine.restore(saved.engine)
+            self._progress.note(
+                f"going on after {saved.tally.rows:,} rows, with batch {saved.batch}"
+            )
+        self._progress.begin(self._saved.tally.rows)
+
+    def _read_all(self) -> bool:
+        """Take everything that is there; whether a stop was wanted on the way."""
+        source, every = self._job.source, self._job.engine.checkpoint_every or 1
+        if self._stop:
+            return True
+        for table, position in self._source.batches(self._saved.position, source.batch_rows):
+            began = time.monotonic()
+            batch, bad = events_of(
+                table, time=source.time, type=source.type, arrival=source.arrival
+            )
+            self._write(self._engine.feed(batch), bad, rows=len(table), position=position)
+            if self._saved.batch % every == 0:
+                self._save()
+            self._progress.show(self.reading)
+            if self._pause(len(table), began) or self._stop:
+                return True
+        return False
+
+    def _pause(self, rows: int, began: float) -> bool:
+        """Keep to the rate of a simulated stream; whether a stop was wanted meanwhile."""
+        rate = self._job.source.rate
+        if rate is None:
+            return False
+        return self._stop.wait(max(0.0, rows / rate - (time.monotonic() - began)))
+
+    def _end(self) -> Outcome:
+        end = self._job.source.end
+        if end == "open":
+            self._save()
+            return Outcome.open
+        changes = self._engine.finish(advance=end == "advance")
+        self._write(changes, [], rows=0, position=self._saved.position)
+        self._saved.ended = True
+        self._save()
+        return Outcome.ended
+
+    def _write(
+        self,
+        changes: ChangeBatch,
+        bad: Sequence[tuple[Rejected, dict[str, Any]]],
+        *,
+        rows: int,
+        position: Position,
+    ) -> None:
+        """Write the changes of a batch and move on to the next."""
+        saved = self._saved
+        table = change_rows(
+            changes, list(bad), rejected_before=saved.rejected, last=saved.last_seq,
+            results=self._job.sink.results,
+        )  # fmt: skip
+        self._sink.write(saved.batch, table)
+        if len(changes):
+            saved.last_seq = changes[-1].seq + saved.rejected
+        saved.last_seq += len(bad)
+        saved.rejected += len(bad)
+        saved.batch += 1
+        saved.position = position
+        self._meter.count(rows, changes, len(bad))
+
+    def _save(self) -> None:
+        if self._checkpoint.kept:
+            self._meter.read(self._engine.stats)
+            self._saved.engine = self._engine.checkpoint()
+            self._checkpoint.save(self._saved)
+
+
+def forget(job: JobFile, checkpoint: Checkpoint) -> None:
+    """Remove what earlier runs of the job have left, and nothing else."""
+    checkpoint.forget()
+    if job.sink.path is not None:
+        for _, folder in batches_in(Path(job.sink.path)):
+            shutil.rmtree(folder)

@@ -1,0 +1,311 @@
+"""`kind = "spark"`: the job as a streaming query.
+
+Everything that detects and writes is `betimes.spark`; here a job file becomes a session, a stream
+of rows, and a call of `detect` and `write`. Only methods of those objects are used: this module
+imports nothing of pyspark, so that a local job never waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from betimes.cli.jobs.description import shown
+from betimes.cli.jobs.files import FORMATS, Files
+from betimes.cli.jobs.hierarchies import engine_options, importing_from
+from betimes.cli.jobs.jobfile import FILES, JobFile
+from betimes.cli.jobs.local import Outcome
+from betimes.cli.jobs.progress import Progress, Reading
+from betimes.cli.jobs.sinks import batches_in
+from betimes.cli.jobs.sources import Simulated
+from betimes.cli.jobs.stopping import Stop
+from betimes.cli.jobs.tally import Tally
+from betimes.engine import Hierarchy
+from betimes.model.change import LATE, REJECTED
+
+if TYPE_CHECKING:
+    from betimes.spark import Run
+
+_LOOK = 0.5
+"""Seconds between two looks at a query."""
+_SAMPLE = 64 * 1024
+"""Bytes of a text file from which the length of its lines is guessed."""
+_CSV = {"header": "true", "escape": '"'}
+"""CSV as everybody else writes and reads it: names in the first line, quotes doubled."""
+
+
+class SparkRun:
+    """A job at work as a streaming query."""
+
+    def __init__(
+        self, job: JobFile, hierarchy: Hierarchy, *, progress: Progress, console: Console
+    ) -> None:
+        self._job = job
+        self._hierarchy = hierarchy
+        self._progress = progress
+        self._console = console
+        self._tally = Tally()
+        self._heard: set[int] = set()
+        self._resumed = False
+        self._counted: set[int] = set()
+
+    def run(self, stop: Stop, *, follow: bool) -> Outcome:
+        """Run until the input ends, or until a stop."""
+        try:
+            return self._run(stop, follow=follow)
+        except Exception as error:
+            # Who stops a service often signals all its processes, Spark's as well. The checkpoint
+            # is good for any crash, so whatever breaks after a signal is part of the stop.
+            if stop:
+                return Outcome.stopped
+            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+                raise _in_words(error) from error
+            raise
+
+    def _run(self, stop: Stop, *, follow: bool) -> Outcome:
+        with importing_from(self._job.folder), self._places() as (checkpoint, simulated):
+            query = self._start(checkpoint, simulated, available_now=not follow)
+            stop.listen()  # a new session hears Ctrl-C itself
+            self._progress.begin(0)
+            with query, self._progress:
+                while not query.wait(_LOOK) and not stop:
+                    self._read(query)
+                self._read(query)
+                if stop:
+                    return Outcome.stopped
+                if self._job.source.end == "open":
+                    return Outcome.open
+                query.finish()
+                self._count_written()
+            return Outcome.ended
+
+    def reading(self) -> Reading:
+        return Reading(self._tally, rows_of=" of this run" if self._resumed else "")
+
+    @contextmanager
+    def _places(self) -> Iterator[tuple[str, Path]]:
+        """Where the checkpoint is, and where simulated rows are put."""
+        kept = self._job.engine.checkpoint
+        if kept is not None and "://" not in kept:
+            yield kept, Path(kept) / "simulated"
+            return
+        with tempfile.TemporaryDirectory(prefix="betimes-") as folder:
+            yield kept or f"{folder}/checkpoint", Path(folder) / "simulated"
+
+    def _start(self, checkpoint: str, simulated: Path, *, available_now: bool) -> Run:
+        from betimes import spark as bs
+
+        job = self._job
+        log = _log_file(job)
+        self._progress.note(f"starting Spark, which writes its own messages to {shown(str(log))}")
+        with _stderr_to(log):
+            session = bs.session(
+                f"betimes {job.file.stem}", master=job.engine.master,
+                config={"spark.ui.enabled": "false"} | job.engine.config,
+            )  # fmt: skip
+        ship_modules(session, job)
+        rows = self._rows(session, simulated)
+        changes = bs.detect(
+            rows, self._hierarchy, time=job.source.time, type=job.source.type,
+            arrival=job.source.arrival, by=job.source.by, order=job.detect.order,
+            results=job.sink.results, slots=job.engine.slots, **engine_options(job),
+        )  # fmt: skip
+        return bs.write(
+            changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
+            **self._sink(),
+        )  # fmt: skip
+
+    def _rows(self, session: Any, simulated: Path) -> Any:
+        """The stream of rows that the job names."""
+        source = self._job.source
+        reader = session.readStream
+        if source.format == "simulate":
+            Simulated(source).write_files(simulated, source.batch_rows)
+            static = session.read.parquet(str(simulated))
+            reader = reader.schema(static.schema).option("maxFilesPerTrigger", 1)
+            return reader.parquet(str(simulated))
+        columns = ", ".join(f"`{name}` {kind}" for name, kind in source.columns.items())
+        if source.format == "kafka":
+            reader = reader.format("kafka").option("kafka.bootstrap.servers", source.servers)
+            reader = reader.option("subscribe", source.topic)
+            reader = reader.option("maxOffsetsPerTrigger", source.batch_rows)
+            return _parsed(reader.options(**source.options).load(), columns)
+        if source.format == "socket":
+            reader = reader.format("socket").option("host", source.host)
+            return _parsed(
+                reader.option("port", source.port).options(**source.options).load(), columns
+            )
+        options = _CSV | source.options if source.format == "csv" else source.options
+        static = session.read.format(source.format).options(**options)
+        if source.format == "csv":
+            static = static.option("inferSchema", "true")
+        schema = columns or static.load(source.path).schema
+        reader = reader.format(source.format).schema(schema).options(**options)
+        return reader.option("maxFilesPerTrigger", files_a_batch(self._job)).load(source.path)
+
+    def _sink(self) -> dict[str, Any]:
+        """The sink, as `write` takes it."""
+        sink = self._job.sink
+        if sink.format == "console":
+            return {"format": "console", "console": self._console}
+        if sink.format in ("kafka", "delta"):
+            return {"into": self._into}
+        options = _CSV | sink.options if sink.format == "csv" else sink.options
+        return {"path": sink.path, "format": sink.format, "options": options}
+
+    def _into(self, rows: Any, batch: int) -> None:
+        sink = self._job.sink
+        if sink.format == "delta":
+            # Delta remembers the number under this name, and leaves out what it has already.
+            writer = rows.write.format("delta").mode("append").option("txnVersion", batch)
+            writer = writer.option("txnAppId", f"betimes {self._job.file.name} {sink.path}")
+            writer.options(**sink.options).save(sink.path)
+            return
+        messages = rows.selectExpr("match_id as key", "to_json(struct(*)) as value")
+        writer = messages.write.format("kafka").option("kafka.bootstrap.servers", sink.servers)
+        writer.option("topic", sink.topic).options(**sink.options).save()
+
+    def _read(self, query: Run) -> None:
+        """Take over what the query says about itself."""
+        for each in query.query.recentProgress:
+            if each.batchId not in self._heard:
+                self._resumed = self._resumed or (not self._heard and each.batchId > 0)
+                self._heard.add(each.batchId)
+                self._tally.rows += each.numInputRows
+                self._tally.batches += 1
+        self._count_written()
+        self._progress.show(self.reading)
+
+    def _count_written(self) -> None:
+        """Count the changes in files that were written since the last look."""
+        sink = self._job.sink
+        if sink.format not in FILES or "://" in str(sink.path) or sink.options:
+            return  # they are elsewhere, or in a form that only Spark knows
+        for number, folder in batches_in(Path(str(sink.path))):
+            if number not in self._counted and (folder / "_SUCCESS").exists():
+                self._counted.add(number)
+                _count(folder, sink.format, self._tally)
+
+
+def _count(folder: Path, format: str, tally: Tally) -> None:  # noqa: A002
+    """Add the changes in a folder to the counts."""
+    columns = ["change_type", "status", "type", "ts", "detected_at"]
+    data = ds.dataset(str(folder), format=FORMATS[format])
+    if not set(columns).issubset(data.schema.names):
+        return  # a file without rows need not have columns
+    for batch in data.to_batches(columns=columns):
+        for kind, status, type, ts, at in zip(*batch.to_pydict().values(), strict=True):
+            if type in (LATE, REJECTED):
+                tally.late += type == LATE
+                tally.rejected += type == REJECTED
+            elif kind == "delete":
+                tally.deleted += 1
+            else:
+                tally.found += kind == "insert"
+                tally.early += max(0, at - ts) if kind == "insert" else 0
+                tally.confirmed += kind == "confirm"
+                tally.final += status == "final"
+
+
+def _in_words(error: Exception) -> Exception:
+    """An error of Spark itself, without its trace."""
+    from betimes.spark import RunError
+    from betimes.spark.running import reason
+
+    return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
+
+
+def _parsed(messages: Any, columns: str) -> Any:
+    """The columns of messages that are JSON objects."""
+    return messages.selectExpr(f"from_json(cast(value as string), '{columns}') as event").select(
+        "event.*"
+    )
+
+
+def _log_file(job: JobFile) -> Path:
+    """Where Spark may write what it has to say: beside the checkpoint, if there is one."""
+    kept = job.engine.checkpoint
+    if kept is None or "://" in kept:
+        return Path(tempfile.mkdtemp(prefix="betimes-")) / "spark.log"
+    Path(kept).mkdir(parents=True, exist_ok=True)
+    return Path(kept) / "spark.log"
+
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """Processes that are started inside write their errors and warnings to a file."""
+    kept, log = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)
+
+
+def ship_modules(session: Any, job: JobFile) -> None:
+    """Bring modules that lie beside the job file to the workers, wherever these are."""
+    folder = job.folder.absolute()
+    tops = {
+        name.partition(".")[0] for name, module in sys.modules.items() if _lies_in(module, folder)
+    }
+    for name in sorted(tops):
+        if (folder / name).is_dir():
+            archive = Path(tempfile.mkdtemp(prefix="betimes-")) / name
+            session.sparkContext.addPyFile(
+                shutil.make_archive(str(archive), "zip", root_dir=folder, base_dir=name)
+            )
+        else:
+            session.sparkContext.addPyFile(str(folder / f"{name}.py"))
+
+
+def _lies_in(module: object, folder: Path) -> bool:
+    """Whether a module is one of a folder, and not of an environment inside it."""
+    file = getattr(module, "__file__", None)
+    if file is None or not Path(file).is_relative_to(folder):
+        return False
+    top = Path(file).relative_to(folder).parts[0]
+    return "site-packages" not in file and getattr(module, "__name__", "").split(".")[0] in (
+        top,
+        top.removesuffix(".py"),
+    )
+
+
+def files_a_batch(job: JobFile) -> int:
+    """How many files make up about `batch_rows` rows: Spark counts files, not rows."""
+    source = job.source
+    if "://" in str(source.path):
+        return 1
+    files = Files(source).found()
+    if not files:
+        return 1
+    if source.format == "parquet":
+        rows = pq.read_metadata(files[0]).num_rows
+    else:
+        with files[0].open("rb") as file:
+            sample = file.read(_SAMPLE)
+        rows = files[0].stat().st_size * sample.count(b"\n") // max(1, len(sample))
+    return max(1, source.batch_rows // max(1, rows))
+
+
+def forget_query(job: JobFile) -> None:
+    """Remove what earlier runs of the job have left on this machine, and nothing else."""
+    if job.engine.checkpoint is not None:
+        folder = Path(job.engine.checkpoint)
+        shutil.rmtree(folder / "query", ignore_errors=True)
+        shutil.rmtree(folder / "simulated", ignore_errors=True)
+        (folder / "betimes.json").unlink(missing_ok=True)
+    for place in (job.sink.path, job.sink.current):
+        for _, folder in batches_in(Path(place)) if place is not None else ():
+            shutil.rmtree(folder)

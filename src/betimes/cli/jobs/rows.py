@@ -1,0 +1,85 @@
+"""Between files and the engine: events as it can keep them, changes as sinks take them."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from betimes.model import EventBatch, Rejected
+from betimes.model.change import REJECTED, Change, ChangeBatch
+
+SLOT = "slot"
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The same columns as plain data, such as an engine can store.
+
+    Points in time become microseconds, as everywhere in betimes; dates and decimals become text.
+
+    >>> plain(pa.table({"at": pa.array([1500], pa.timestamp("ms"))})).to_pydict()
+    {'at': [1500000]}
+    """
+    for number, field in enumerate(table.schema):
+        column: pa.ChunkedArray[Any] = table.column(number)
+        if pa.types.is_timestamp(field.type):
+            column = column.cast(pa.timestamp("us", field.type.tz), safe=False).cast(pa.int64())
+        elif pa.types.is_date(field.type) or pa.types.is_decimal(field.type):
+            column = column.cast(pa.string())
+        else:
+            continue
+        table = table.set_column(number, field.name, column)
+    return table
+
+
+def events_of(
+    table: pa.Table, *, time: str, type: str, arrival: str | None
+) -> tuple[EventBatch, list[tuple[Rejected, dict[str, Any]]]]:
+    """The events of a table in order of arrival, and the rows that are none."""
+    rows = plain(table)
+    batch, rejected = EventBatch.sift_arrow(rows, time=time, type=type, arrival=arrival)
+    return batch, [(bad, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
+
+
+def change_rows(
+    changes: ChangeBatch,
+    bad: list[tuple[Rejected, dict[str, Any]]],
+    *,
+    rejected_before: int,
+    last: int,
+    results: str,
+) -> pa.Table:
+    """Changes as columns, with rows about what was no event behind them.
+
+    The engine numbers its changes; rows that never reached it take numbers too, so those that come
+    after them move on by `rejected_before`. `last` is the newest number that was given.
+    """
+    rows = [_moved(change, rejected_before) for change in changes]
+    last = rows[-1].seq if rows else last
+    rows += [_rejected(found, row, last + n) for n, (found, row) in enumerate(bad, start=1)]
+    table = ChangeBatch(rows).to_arrow()
+    if results == "final":
+        table = only_final(table)
+    return table.add_column(0, SLOT, pa.array([0] * len(table), pa.int32()))
+
+
+def only_final(table: pa.Table) -> pa.Table:
+    """Rows that are never taken back; what was never announced is new to their reader."""
+    final = pc.is_in(table["status"], pa.array(["final"]))
+    stands = pc.invert(pc.is_in(table["change_type"], pa.array(["delete"])))
+    table = table.filter(pc.and_(final, stands))
+    return table.set_column(0, "change_type", pa.array(["insert"] * len(table), pa.string()))
+
+
+def _moved(change: Change, by: int) -> Change:
+    return msgspec.structs.replace(change, seq=change.seq + by) if by else change
+
+
+def _rejected(bad: Rejected, row: dict[str, Any], seq: int) -> Change:
+    content = msgspec.json.encode([0, seq, row], enc_hook=repr)
+    identity = blake2b(content, digest_size=12).hexdigest()
+    # There is no time to be had from such a row; a change has one, so it is the very first.
+    return Change("insert", "final", identity, seq, REJECTED, 0, 0, 0, row, "", bad.reason)

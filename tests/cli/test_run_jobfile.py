@@ -1,0 +1,237 @@
+"""Job files, good and bad: what is wrong is named, with where it is and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.jobs.jobfile import (
+    DETECT_KEYS,
+    ENGINE_KEYS,
+    PATTERN_KEYS,
+    SINK_KEYS,
+    SOURCE_KEYS,
+)
+from tests.cli.jobs import EXAMPLE, make, run
+
+SOURCE = 'format = "parquet"\npath = "events/"'
+SINK = 'format = "parquet"\npath = "out/"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'path = "events/"',
+            'pth = "events/"',
+            "line 4, [source] pth: unknown key; did you mean 'path'?",
+        ),
+        ("[detect]", "[detekt]", "detekt: unknown key; did you mean 'detect'?"),
+        (
+            "[engine]",
+            "[engine]\ncolour = 1",
+            "[engine] colour: unknown key; known are kind, master",
+        ),
+        (
+            'emits = "touch"',
+            'emit = "touch"',
+            "[[detect.pattern]] 1 emit: unknown key; did you mean 'emits'?",
+        ),
+        ('emits = "touch"', "", "[[detect.pattern]] 1: the key 'emits' is missing"),
+        (SOURCE, 'format = "parket"', "simulate (did you mean 'parquet'?), got 'parket'"),
+        (SOURCE, 'format = "parquet"', "format 'parquet' needs the key 'path'"),
+        (
+            SOURCE,
+            'format = "simulate"\npath = "x"',
+            "[source] path: format 'simulate' has no such key",
+        ),
+        (SOURCE, 'format = "parquet"\npath = "nowhere/"', "expected a file or a folder at"),
+        (SOURCE, 'format = "csv"\npath = "events/"', "part-0.parquet cannot be read"),
+        (
+            "batch_rows = 500",
+            "batch_rows = 0",
+            "[source] batch_rows: expected a whole number of 1 or more, got 0",
+        ),
+        ("batch_rows = 500", "batch_rows = true", "expected a whole number of 1 or more, got True"),
+        (
+            "batch_rows = 500",
+            'time = "tss"',
+            "[source] time: there is no column 'tss'; did you mean 'ts'?",
+        ),
+        ("batch_rows = 500", 'type = "key"', "expected text in the column 'key', got int64"),
+        (
+            "batch_rows = 500",
+            '[source.columns]\nv = "lang"',
+            "v: expected a type, got 'lang'; did you mean 'long'?",
+        ),
+        (
+            "attenuation = 0.3",
+            "attenuation = 1.5",
+            "expected 'adaptive' or a number from 0 to 1, got 1.5",
+        ),
+        ("attenuation = 0.3", 'slack = "biggest"', "expected one of largest, decaying, quantile"),
+        ("attenuation = 0.3", 'slack = "15 parsec"', "or a fixed duration such as '150ms'"),
+        ("attenuation = 0.3", 'decay = "soon"', "[detect] decay: expected a duration"),
+        ("attenuation = 0.3", 'min_slack = "2s"\nmax_slack = "1s"', "min_slack <= max_slack"),
+        ("attenuation = 0.3", 'checkpoints = "often"', "[detect] checkpoints: expected 'adaptive'"),
+        ("attenuation = 0.3", "clock = []", "TOML"),
+        (
+            "attenuation = 0.3",
+            "inputs = [1]",
+            "[detect] inputs: expected a text, or a list of texts",
+        ),
+        ("attenuation = 0.3", 'hierarchy = "nothing"', 'expected "module:name"'),
+        (
+            "attenuation = 0.3",
+            'hierarchy = "no_such_module:x"',
+            "neither no_such_module.py beside the job file",
+        ),
+        (
+            "attenuation = 0.3",
+            'hierarchy = "math:pi"',
+            "to be a Hierarchy, or a function that makes one, got a float",
+        ),
+        (
+            "attenuation = 0.3",
+            'hierarchy = "math:sqroot"',
+            "math has no 'sqroot'; did you mean 'sqrt'?",
+        ),
+        ('"near !not_near hit"', '"near !( hit"', "^"),
+        ('within = "500ms"', 'within = "500"', "[[detect.pattern]] 1 within: expected a duration"),
+        ('within = "500ms"', 'timeouts = "gone"', "expected within"),
+        (
+            'by = "key"\nwithin',
+            'by = "kay"\nwithin',
+            "the detector 'touch' is by 'kay', but there is no such column",
+        ),
+        ('[engine]\nkind = "local"', '[engine]\nkind = "lokal"', "did you mean 'local'?"),
+        (
+            'kind = "local"',
+            'kind = "local"\nslots = 4',
+            '[engine] slots: kind = "local" is one process',
+        ),
+        (SINK, 'format = "delta"\npath = "out/"', '[sink] format: this needs kind = "spark"'),
+        (
+            SINK,
+            'format = "console"\npath = "out/"',
+            "[sink] path: format 'console' has no such key",
+        ),
+        (SINK, 'format = "parquet"\npath = "events/"', "the output would become input"),
+        (SINK, SINK + '\nresults = "finel"', "one of provisional, final (did you mean 'final'?)"),
+        ("[sink]\n" + SINK, "", "[sink]: this table is missing"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    result = run(make(tmp_path, (old, new)))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "For help: betimes run --help" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "message"),
+    [
+        (
+            [('kind = "local"', "slots = 4"), ('by = "key"\nbatch', "batch")],
+            "name it with by in [source]",
+        ),
+        (
+            [("attenuation = 0.3", 'order = "key"'), ('by = "key"\nbatch', "batch")],
+            "needs by in [source]",
+        ),
+        (
+            [("attenuation = 0.3", 'late = "repair"'), (SINK, SINK + '\nresults = "final"')],
+            "takes back even final rows",
+        ),
+        ([(SOURCE, 'format = "kafka"\nservers = "s:1"')], "format 'kafka' needs the key 'topic'"),
+    ],
+)
+def test_what_does_not_go_together_is_named(
+    tmp_path: Path, replaced: list[tuple[str, str]], message: str
+) -> None:
+    result = run("--check", make(tmp_path, *replaced))
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    file = make(tmp_path, ('path = "events/"', "pfad = 1"), ("0.3", "7"), ('"local"', '"x"'))
+    result = run(file)
+    assert "4 problems in" in result.stderr
+    for part in ("[source] pfad", "needs the key 'path'", "[detect] attenuation", "[engine] kind"):
+        assert part in result.stderr
+
+
+def test_a_job_that_looks_for_nothing(tmp_path: Path) -> None:
+    file = make(tmp_path)
+    text = file.read_text()
+    file.write_text(text[: text.index("[[detect")] + text[text.index("[engine]") :])
+    result = run(file)
+    assert result.exit_code == 2
+    assert "nothing is looked for" in result.stderr
+
+
+def test_the_place_in_a_pattern_is_pointed_at(tmp_path: Path) -> None:
+    result = run(make(tmp_path, ("near !not_near hit", "near !not_near) hit")))
+    lines = result.stderr.splitlines()
+    pointer = next(number for number, line in enumerate(lines) if line.strip().strip("^") == "")
+    column = lines[pointer].index("^")
+    assert lines[pointer - 1][column] == ")"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[source\n", "to be TOML"), (b"\xff", "UTF-8"), (None, "No such file")],
+)
+def test_what_is_no_job_file(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = tmp_path / "job.toml"
+    if content is not None:
+        file.write_bytes(content)
+    result = run(file)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_module_that_fails_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken_app.py").write_text("1 / 0")
+    result = run(make(tmp_path, ("attenuation = 0.3", 'hierarchy = "broken_app:x"')))
+    assert result.exit_code == 2
+    assert "broken_app cannot be imported: ZeroDivisionError" in result.stderr
+
+
+def test_check_says_what_would_run_and_runs_nothing(tmp_path: Path) -> None:
+    result = run("--check", make(tmp_path))
+    assert result.exit_code == 0, result.stderr
+    for part in (
+        "3 parquet files at",
+        "ts, type, key, value, seq",
+        "level 1  touch: hit, near, not_near -> touch by key",
+        "local: in this process",
+        "out/batch=N",
+    ):
+        assert part in result.stdout
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_the_example_is_right() -> None:
+    result = run("--check", EXAMPLE)
+    assert result.exit_code == 0, result.stderr
+    assert "level 2  Pair: touch -> pair" in result.stdout
+
+
+def test_help_teaches() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    for part in ("[[detect.pattern]]", "exit code 130", "betimes run --check job.toml"):
+        assert part in result.stdout
+
+
+def test_every_key_is_in_the_reference() -> None:
+    reference = (EXAMPLE.parents[2] / "docs" / "running.md").read_text("utf-8")
+    for table in (SOURCE_KEYS, DETECT_KEYS, PATTERN_KEYS, ENGINE_KEYS, SINK_KEYS):
+        for key in table:
+            assert re.search(rf"`(\[\w+\.)?{key}\]?`", reference), key

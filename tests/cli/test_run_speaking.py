@@ -1,0 +1,63 @@
+"""What a run says: progress in lines, a summary, and how it answers signals."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.jobs.conflicts import read_job
+from betimes.cli.jobs.on_spark import files_a_batch
+from betimes.cli.jobs.progress import EVERY, Progress, Reading
+from betimes.cli.jobs.stopping import hearing_signals
+from betimes.cli.jobs.tally import Tally
+from tests.cli.jobs import make, write_events
+
+
+def test_without_a_terminal_there_is_a_line_every_few_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 0.0
+    progress = Progress(quiet=False, live=True, clock=lambda: now)
+    progress.begin(0)
+    for rows in range(1, 13):
+        now = float(rows)
+        progress.show(lambda: Reading(Tally(rows=1000 * rows, found=3), slack=1500))  # noqa: B023
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == int(12 // EVERY)
+    assert lines[0].startswith("betimes: rows 5,000 · rate 1,000/s · slack 1.5 ms")
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = Progress(quiet=True, live=True, clock=lambda: now)
+    now = 100.0
+    progress.show(lambda: Reading(Tally()))
+    progress.note("something")
+    progress.summary(Reading(Tally()), "nowhere", outcome="the end")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with hearing_signals() as stop:
+        assert not stop
+        began = time.monotonic()
+        signal.raise_signal(signal.SIGINT)
+        assert stop.wait(10)
+        assert time.monotonic() - began < 5
+        assert stop.exit_code == 130
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.parametrize(("format", "rows"), [("parquet", 4000), ("csv", 4000), ("json", 4000)])
+def test_spark_gets_files_for_about_a_batch(tmp_path: Path, format: str, rows: int) -> None:  # noqa: A002
+    """Three files of 2,000 rows: two of them make up 4,000."""
+    write_events(tmp_path / "events", format=format)
+    source = ('format = "parquet"\npath = "events', f'format = "{format}"\npath = "events')
+    file = make(tmp_path, source, ("batch_rows = 500", f"batch_rows = {rows + 400}"))
+    assert files_a_batch(read_job(file)) == 2
