@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`bt.testing` without importing it for those who do not use it."""
-    if name == "testing":
-        return import_module("betimes.testing")
+    """`bt.testing` and `bt.spark` without importing them for those who do not use them."""
+    if name in ("testing", "spark"):
+        return import_module(f"betimes.{name}")
     raise AttributeError(f"module 'betimes' has no attribute {name!r}")

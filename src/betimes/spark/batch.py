@@ -1,0 +1,79 @@
+"""A DataFrame that is not a stream: one pass, the end included, without any state left behind.
+
+Rows are brought to their slots and sorted by arrival there; an engine takes them in pieces, so that
+only a piece of the input is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from betimes.spark.job import ROUTE, Job
+from betimes.spark.live import LiveEngine, first_head
+from betimes.spark.packing import as_stream
+from betimes.spark.rows import change_schema
+
+POSITION = "_betimes_position"
+ROWS_PER_FEED = 100_000
+
+
+def detect_batch(rows: DataFrame, job: Job) -> DataFrame:
+    """All changes of a stream that has ended."""
+    if ROUTE not in rows.columns:
+        rows = rows.withColumn(ROUTE, F.lit(0))
+    position = F.col(job.arrival) if job.arrival else F.monotonically_increasing_id()
+    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROUTE))
+    ordered = placed.sortWithinPartitions(ROUTE, POSITION).drop(POSITION)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in run_slots(job, batches):
+            yield from changes.to_batches()
+
+    return ordered.mapInArrow(run, change_schema())
+
+
+def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Feed rows that come slot by slot, each slot in order of arrival."""
+    live: LiveEngine | None = None
+    head = first_head(job)
+    for slot, piece in _pieces(batches):
+        if live is None or live.slot != slot:
+            if live is not None:
+                yield live.finish()
+            live, head = LiveEngine(job, slot), first_head(job)
+        fed = live.feed(head, [as_stream(piece)])
+        head = fed.head
+        yield fed.changes
+    if live is not None:
+        yield live.finish()
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """Tables of one slot each, large enough to be worth a call."""
+    waiting: list[pa.Table] = []
+    slot, rows = 0, 0
+    for batch in batches:
+        for route, part in _runs(pa.Table.from_batches([batch])):
+            if waiting and (route != slot or rows >= ROWS_PER_FEED):
+                yield slot, pa.concat_tables(waiting)
+                waiting, rows = [], 0
+            slot = route
+            waiting.append(part)
+            rows += len(part)
+    if waiting:
+        yield slot, pa.concat_tables(waiting)
+
+
+def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each slot in a table that is sorted by slot."""
+    slots = table[ROUTE].to_numpy()
+    rows = table.drop_columns([ROUTE])
+    start = 0
+    while start < len(slots):
+        stop = int(slots.searchsorted(slots[start], side="right"))
+        yield int(slots[start]), rows.slice(start, stop - start)
+        start = stop

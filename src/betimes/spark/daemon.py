@@ -1,0 +1,17 @@
+"""The process that Spark's Python workers are forked from, with everything imported beforehand.
+
+A worker that starts from nothing needs a second or two for its imports, and Spark starts several.
+Forked from this process they have them already. `session` has Spark use it; other sessions set
+`spark.python.daemon.module` to the name of this module.
+"""
+
+from __future__ import annotations
+
+from pyspark.daemon import manager
+
+import betimes.spark.operator
+
+__all__ = ["betimes", "manager"]
+
+if __name__ == "__main__":
+    manager()

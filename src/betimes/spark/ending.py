@@ -1,0 +1,72 @@
+"""The end of a stream: one more pass, over the state that the query has left.
+
+A streaming query does not know that its input has ended. So the end is not a micro-batch of it: its
+state is read from the checkpoint, engines are built from it as after a restart, and what they say
+to `finish()` is written as the batch after the last. The state itself is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from betimes.spark.job import Job
+from betimes.spark.live import LiveEngine, read_head
+from betimes.spark.operator import BASE, HEAD, LOG
+from betimes.spark.routing import routes
+from betimes.spark.rows import change_schema
+
+_FIELDS = {HEAD: "value.note", BASE: "value.state", LOG: "list_element.entry"}
+
+
+def last_batch(spark: SparkSession, query: str) -> int:
+    """The number of the last batch that a query has committed."""
+    metadata = spark.read.format("state-metadata").load(query)
+    return max(int(row.maxBatchId) for row in metadata.select("maxBatchId").collect())
+
+
+def final_changes(spark: SparkSession, job: Job, query: str, batch: int) -> DataFrame:
+    """What changes when the stream ends after a batch."""
+    parts = [_stored(spark, query, name, batch) for name in (HEAD, BASE, LOG)]
+    stored = parts[0].union(parts[1]).union(parts[2])
+    placed = stored.repartition(job.slots, "route").sortWithinPartitions("route", "kind")
+
+    def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for route, kept in _by_route(batches):
+            slot = routes(job.slots).index(route)
+            head = read_head(job, kept[HEAD][0])
+            base = kept[BASE][0] if kept[BASE] else None
+            live = LiveEngine.rebuild(job, slot, head, base, kept[LOG])
+            yield from live.finish().to_batches()
+
+    return placed.mapInArrow(finish, change_schema())
+
+
+def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame:
+    state = spark.read.format("statestore").option("path", query).option("batchId", batch)
+    return (
+        state.option("stateVarName", name)
+        .load()
+        .select(F.col("key.route"), F.lit(name).alias("kind"), F.col(_FIELDS[name]).alias("data"))
+    )
+
+
+def _by_route(
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[tuple[int, dict[str, list[bytes]]]]:
+    """What is stored of each slot, from rows that are sorted by slot."""
+    route: int | None = None
+    kept: dict[str, list[bytes]] = {}
+    for batch in batches:
+        columns = (batch.column(number).to_pylist() for number in range(3))
+        for its_route, kind, data in zip(*columns, strict=True):
+            if its_route != route:
+                if route is not None:
+                    yield route, kept
+                route, kept = its_route, {HEAD: [], BASE: [], LOG: []}
+            kept[kind].append(data)
+    if route is not None:
+        yield route, kept

@@ -1,0 +1,130 @@
+"""A checkpoint location belongs to one job, and to one run at a time.
+
+The location has a folder `query`, which is Spark's, and a file `betimes.json` with the identity of
+the job. A run holds a lock on that file; the system lets go of it when the process ends, however it
+ends. On storage that this machine has no path to there is no lock; there Spark itself notices two
+runs when they meet at the same batch, and the identity is checked when the state is first read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from betimes.engine import CheckpointError
+from betimes.model import BetimesError, StreamEndedError
+from betimes.spark.job import Job
+from betimes.spark.places import local_path
+
+
+class BusyError(BetimesError, RuntimeError):
+    """Another run works on the same checkpoint."""
+
+
+class CheckpointGuard:
+    """Holds a checkpoint location for one run."""
+
+    def __init__(self, place: str, job: Job) -> None:
+        self.place = place.rstrip("/")
+        self.query = f"{self.place}/query"
+        self._job = job
+        self._folder = local_path(place)
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        """Take the location, or say why not."""
+        folder = self._folder
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / "betimes.json").open("a+")
+        except OSError as error:
+            raise CheckpointError(
+                f"expected a folder for the checkpoint at {folder}, but it cannot be written: "
+                f"{error.strerror or error}; free it, or choose another checkpoint="
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            self._file = None
+            raise BusyError(
+                f"another run is at work on the checkpoint {folder}; wait for it, stop it, or "
+                "choose another checkpoint="
+            ) from error
+        try:
+            self._check(folder)
+        except BetimesError:
+            self.release()
+            raise
+
+    def _check(self, folder: Path) -> None:
+        known = self._read()
+        if known is None:
+            if (folder / "offsets").exists() or (folder / "query" / "offsets").exists():
+                raise CheckpointError(
+                    f"expected {folder} to be empty or a checkpoint of betimes, but another "
+                    "streaming query has its checkpoint there; choose another checkpoint="
+                )
+            self._write({"identity": self._job.identity, "ended": None})
+            return
+        self._job.check_identity(known["identity"], str(folder))
+        if known["ended"] is not None:
+            raise StreamEndedError(
+                f"the stream of {folder} was finished with batch {known['ended']}: its results are "
+                "final; begin with a new checkpoint= for a new stream"
+            )
+
+    def mark_ended(self, batch: int) -> None:
+        """Remember that the stream was finished."""
+        if self._file is not None:
+            self._write({"identity": self._job.identity, "ended": batch})
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self) -> dict[str, Any] | None:
+        if self._file is None:
+            return None
+        self._file.seek(0)
+        lines = self._file.read().splitlines()
+        # The last line counts; one that was cut off by a crash was never complete.
+        for line in reversed(lines):
+            try:
+                known: dict[str, Any] = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            return known
+        return None
+
+    def _write(self, known: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write("\n" + json.dumps(known) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.place} cannot be written: {error.strerror or error}; free space, or choose "
+                "another checkpoint="
+            ) from error
+
+    def __enter__(self) -> CheckpointGuard:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()

@@ -1,0 +1,141 @@
+"""What leaves the JVM: columns and rows that somebody needs, with the slot they belong to.
+
+Everything that can be wrong with a DataFrame is found here, before a query starts. Rows of types
+that no detector reads and that do not move the clock are filtered out where they are read; how many
+there were is told with the progress of the query. Rows without a time or a type always pass: they
+are reported, not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from betimes.model import EventError
+from betimes.spark.job import ROUTE, Job
+
+INTAKE = "betimes.intake"
+"""Name of the counts of rows, in the progress of a query."""
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_TIMES = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType)
+_KEYS = (*_WHOLE, StringType)
+_POINTS = (TimestampType, TimestampNTZType, DateType, DecimalType)
+
+
+def check_columns(df: DataFrame, job: Job) -> None:
+    """Refuse a DataFrame whose columns are missing or of the wrong type."""
+    kinds = {field.name: field.dataType for field in df.schema}
+    roles = {"time": job.time, "type": job.type, "arrival": job.arrival, "by": job.by}
+    for role, name in roles.items():
+        if name is not None and name not in kinds:
+            near = get_close_matches(name, kinds, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise EventError(
+                f"expected a column {name!r} ({role}=), got the columns {list(kinds)}; name the "
+                f"right one with {role}={hint}"
+            )
+    _expect(job.time, "time", kinds, _TIMES, "whole microseconds or a timestamp")
+    _expect(job.type, "type", kinds, (StringType,), "text")
+    if job.arrival is not None:
+        _expect(job.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")
+    if job.by is not None:
+        _expect(job.by, "by", kinds, _KEYS, "whole numbers or text")
+    for name, kind in kinds.items():
+        if not isinstance(kind, _POINTS) and _holds(kind, _POINTS):
+            raise EventError(
+                f"expected plain values inside the column {name!r}, got {kind.simpleString()}: "
+                "times, dates and decimals inside arrays, maps and structs cannot be stored; cast "
+                "them to numbers or text, or drop the column"
+            )
+
+
+def _expect(
+    name: str,
+    role: str,
+    kinds: dict[str, DataType],
+    allowed: tuple[type[DataType], ...],
+    words: str,
+) -> None:
+    kind = kinds[name]
+    if not isinstance(kind, allowed):
+        raise EventError(
+            f"expected {words} in the column {name!r} ({role}=), got {kind.simpleString()}; cast "
+            f"it first, or name another column with {role}="
+        )
+
+
+def _holds(kind: DataType, what: tuple[type[DataType], ...]) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds(kind.elementType, what)
+    if isinstance(kind, MapType):
+        return _holds(kind.keyType, what) or _holds(kind.valueType, what)
+    if isinstance(kind, StructType):
+        return any(_holds(field.dataType, what) for field in kind)
+    return isinstance(kind, what)
+
+
+def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame:
+    """The rows and columns that are needed, each row with its slot."""
+    kept = df if columns is None else df.select(*_needed(df, job, columns))
+    wanted = _wanted(job)
+    counts = [F.count(F.lit(1)).alias("rows")]
+    if wanted is not None:
+        counts.append(F.count_if(~wanted).alias("ignored"))
+    kept = kept.observe(INTAKE, *counts)
+    if wanted is not None:
+        kept = kept.filter(wanted)
+    if job.by is None:
+        return kept
+    slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast("string")), F.lit(job.slots))
+    return kept.withColumn(ROUTE, slot.cast("int"))
+
+
+def _wanted(job: Job) -> Column | None:
+    types = job.wanted
+    if types is None:
+        return None
+    name = F.col(_quoted(job.type))
+    conditions = [name.isin(*types), name.isNull()]
+    if job.hierarchy.inputs is not None:
+        # The engine refuses types that were not declared; it must get to see them.
+        conditions.append(~name.isin(*job.hierarchy.inputs))
+    return reduce(or_, conditions)
+
+
+def _needed(df: DataFrame, job: Job, columns: Sequence[str]) -> list[str]:
+    unknown = [name for name in columns if name not in df.columns]
+    if unknown:
+        raise EventError(
+            f"expected payload= to name columns of the DataFrame, got {unknown}, which are not "
+            f"among {df.columns}"
+        )
+    keys = [node.by for node in job.hierarchy]
+    wanted = {job.time, job.type, job.arrival, job.by, *columns, *keys}
+    return [_quoted(name) for name in df.columns if name in wanted]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

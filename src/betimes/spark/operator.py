@@ -1,0 +1,107 @@
+"""The stateful operator: one engine for each slot, in the state store and alive in the worker.
+
+Of PySpark's stateful operators this is `transformWithStateInPandas`. Its state has several
+variables, so that a micro-batch can append to the log without touching the full checkpoint; with
+`applyInPandasWithState` the whole state would go through a pipe, to and fro, in every micro-batch.
+It moves rows one by one, which is why they come packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from betimes.spark.job import Job
+from betimes.spark.live import Head, LiveEngine, first_head, log_entry, read_head
+from betimes.spark.packing import PACKED, packer
+from betimes.spark.relay import Alive, key_of
+from betimes.spark.routing import routes
+from betimes.spark.rows import change_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+HEAD, BASE, LOG = "head", "base", "log"
+"""The variables of the state."""
+
+_alive = Alive()
+"""The engines of this worker process. Whether one may be used, its token says."""
+
+
+class SlotProcessor(StatefulProcessor):
+    """Feeds the engine of a slot."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState(HEAD, "note binary")
+        self._base = handle.getValueState(BASE, "state binary")
+        self._log = handle.getListState(LOG, "entry binary")
+
+    def handleInputRows(  # type: ignore[override] # frames go in, so frames come
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        del timerValues
+        job, key = self._job, int(key[0])
+        slot = routes(job.slots).index(key)
+        note = self._head.get()
+        head = first_head(job) if note is None else read_head(job, bytes(note[0]))
+        parts = in_order(rows)
+        name = key_of(job.identity, slot)
+        fed = _alive.feed(name, head, parts)
+        if fed is None:
+            live = self._build(slot, None if note is None else head)
+            fed = _alive.feed_own(name, live, head, parts)
+            _alive.announce(name)
+        if fed.base is None:
+            self._log.appendValue((log_entry(head, parts),))
+        else:
+            self._base.update((fed.base,))
+            self._log.clear()
+        self._head.update((msgspec.msgpack.encode(fed.head),))
+        yield from to_pandas(fed.changes)
+
+    def close(self) -> None:
+        pass
+
+    def _build(self, slot: int, head: Head | None) -> LiveEngine:
+        if head is None:
+            return LiveEngine(self._job, slot)
+        stored = self._base.get()
+        base = None if stored is None else bytes(stored[0])
+        log = (bytes(entry[0]) for entry in self._log.get())
+        return LiveEngine.rebuild(self._job, slot, head, base, log)
+
+
+def in_order(frames: Iterator[pd.DataFrame]) -> list[bytes]:
+    """The Arrow streams of a slot, in order of arrival."""
+    found = [
+        (int(part), int(number), bytes(events))
+        for frame in frames
+        for part, number, events in zip(
+            frame["part"], frame["number"], frame["events"], strict=True
+        )
+    ]
+    return [events for _, _, events in sorted(found)]
+
+
+def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
+    """As the operator wants it, without turning columns into Python objects."""
+    if len(table):
+        # In one piece: pyspark takes such columns as they are, but not those in several.
+        yield table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
+    """Changes out of rows with their slot."""
+    packed = rows.mapInArrow(packer(job), PACKED)
+    return packed.groupBy("route").transformWithStateInPandas(
+        SlotProcessor(job), change_schema(), "Append", "None"
+    )

@@ -1,0 +1,32 @@
+"""Folders: on this machine by path, elsewhere through the file systems that Spark knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import SparkSession
+
+
+def local_path(place: str) -> Path | None:
+    """The path of a place on this machine, or None if it is elsewhere.
+
+    >>> str(local_path("file:///a%20b/c")), local_path("s3a://bucket/c")
+    ('/a b/c', None)
+    """
+    parts = urlparse(place)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if parts.scheme and parts.netloc else Path(place)
+
+
+def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:
+    """The numbers n of the folders `name=n` in a place that are complete."""
+    folder = local_path(place)
+    if folder is not None:
+        found = [path.parent.name for path in folder.glob(f"{name}=*/_SUCCESS")]
+    else:
+        files = spark.read.format("binaryFile").option("pathGlobFilter", "_SUCCESS")
+        rows = files.option("recursiveFileLookup", "true").load(place).select("path").collect()
+        found = [row.path.split("/")[-2] for row in rows]
+    return [int(each.partition("=")[2]) for each in found]

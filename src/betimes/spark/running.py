@@ -1,0 +1,244 @@
+"""`write`: starts a query that writes changes, and the `Run` that it answers with."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+from betimes.model import BetimesError, Duration, OptionError, microseconds
+from betimes.model.change import LATE, REJECTED
+from betimes.spark.detection import job_of, names_of
+from betimes.spark.ending import final_changes, last_batch
+from betimes.spark.guard import CheckpointGuard
+from betimes.spark.job import Job
+from betimes.spark.settings import query_settings
+from betimes.spark.sinks import (
+    FILE_FORMATS,
+    CallSink,
+    CurrentSink,
+    FileSink,
+    NoSink,
+    SideSink,
+    Sink,
+    TableSink,
+    console_sink,
+)
+
+_POLL = 0.2
+"""Seconds between looks at a query: so long may a signal have to wait."""
+
+
+class RunError(BetimesError, RuntimeError):
+    """A query has failed: why, and what to do."""
+
+
+def write(
+    changes: DataFrame,
+    path: str | None = None,
+    *,
+    checkpoint: str,
+    format: str = "parquet",  # noqa: A002
+    table: str | None = None,
+    into: Callable[[DataFrame, int], object] | None = None,
+    current: str | None = None,
+    late: str | None = None,
+    rejected: str | None = None,
+    every: Duration | None = None,
+    available_now: bool = False,
+    options: Mapping[str, str] | None = None,
+    console: Console | None = None,
+) -> Run:
+    """Start a query that writes the changes of a stream, exactly once whatever happens.
+
+    They go to files at `path` (`format` parquet, csv, json or orc), to a `table` of the catalog, to
+    a function `into(changes, batch)`, or with `format="console"` to the screen; with
+    `format="noop"` nowhere. `current` keeps the table as it stands at another path; `late` and
+    `rejected` are paths for rows of these types. `checkpoint` is where the query keeps what it
+    needs to go on after a restart. It looks for new input all the time, or `every` so often, or
+    with `available_now` takes what is there and ends.
+    """
+    job = job_of(changes)
+    if job is None or not changes.isStreaming:
+        raise OptionError(
+            "expected the streaming DataFrame that detect() has made, got "
+            + ("another one" if job is None else "one that is not a stream")
+            + "; transform the events before detect(), or the changes in into="
+        )
+    if every is not None and available_now:
+        raise OptionError("expected every= or available_now=True, got both")
+    names = names_of(changes)
+    sinks = _sinks(names, path, format, table, into, options, console)
+    if current is not None:
+        sinks.append(CurrentSink(current, names))
+    for type, place in ((LATE, late), (REJECTED, rejected)):
+        if place is not None:
+            file = FileSink(place, format if format in FILE_FORMATS else "parquet")
+            sinks.append(SideSink(type, names.get("type", "type"), file))
+    guard = CheckpointGuard(checkpoint, job)
+    guard.acquire()
+    try:
+        query = _start(changes, job, guard, sinks, every, available_now)
+    except BaseException:
+        guard.release()
+        raise
+    return Run(query, changes.sparkSession, job, names, guard, sinks, ends=available_now)
+
+
+def _sinks(
+    names: Mapping[str, str],
+    path: str | None,
+    format: str,  # noqa: A002
+    table: str | None,
+    into: Callable[[DataFrame, int], object] | None,
+    options: Mapping[str, str] | None,
+    console: Console | None,
+) -> list[Sink]:
+    if format in ("console", "noop"):
+        if path is not None or table is not None:
+            raise OptionError(f"format={format!r} takes neither a path nor a table")
+        first: list[Sink] = [NoSink() if format == "noop" else console_sink(names, console)]
+        return [*first, CallSink(into)] if into is not None else first
+    given = [path is not None, table is not None, into is not None]
+    if sum(given) != 1:
+        raise OptionError(
+            "expected one place for the changes: a path, a table=, a function into=, or "
+            f"format='console', got path={path!r}, table={table!r}, into={into!r}"
+        )
+    if path is not None:
+        return [FileSink(path, format, dict(options or {}))]
+    return [TableSink(table)] if table is not None else [CallSink(into)] if into else []
+
+
+def _start(
+    changes: DataFrame,
+    job: Job,
+    guard: CheckpointGuard,
+    sinks: Sequence[Sink],
+    every: Duration | None,
+    available_now: bool,
+) -> StreamingQuery:
+    writer = changes.writeStream.outputMode("append").option("checkpointLocation", guard.query)
+    if len(sinks) == 1 and isinstance(sinks[0], NoSink):
+        writer = writer.format("noop")
+    else:
+        writer = writer.foreachBatch(lambda rows, batch: _write_all(sinks, rows, batch))
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif every is not None:
+        milliseconds = max(1, microseconds(every, "every") // 1000)
+        writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
+    with query_settings(changes.sparkSession, job.slots):
+        return writer.start()
+
+
+def _write_all(sinks: Sequence[Sink], rows: DataFrame, batch: int) -> None:
+    if len(sinks) == 1:
+        sinks[0].write(rows, batch)
+        return
+    # Each sink reads the rows; without this each would run the engines.
+    rows.persist()
+    try:
+        for sink in sinks:
+            sink.write(rows, batch)
+    finally:
+        rows.unpersist()
+
+
+class Run:
+    """A query at work. Use it in a `with` statement, or call `stop()`."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        spark: SparkSession,
+        job: Job,
+        names: Mapping[str, str],
+        guard: CheckpointGuard,
+        sinks: Sequence[Sink],
+        *,
+        ends: bool,
+    ) -> None:
+        self.query = query
+        """Spark's own view of it."""
+        self._spark = spark
+        self._job = job
+        self._names = names
+        self._guard = guard
+        self._sinks = sinks
+        self._ends = ends
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends; whether it has. A failure is a `RunError`."""
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._explained():
+            while not self.query.awaitTermination(_POLL):  # type: ignore[arg-type]
+                if until is not None and time.monotonic() >= until:
+                    return False
+        return True
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say in plain words why a query has failed."""
+        try:
+            yield
+        except StreamingQueryException as error:
+            self._guard.release()
+            raise RunError(reason(str(error))) from error
+
+    def stop(self) -> None:
+        """Stop after the micro-batch at work; it will be gone on with after a restart."""
+        self.query.stop()
+        self._guard.release()
+
+    def finish(self) -> None:
+        """The end of the stream: stop, let everything settle, and write what that changes.
+
+        The checkpoint is closed with it: no run can go on from there.
+        """
+        if not self._ends:
+            with self._explained():
+                self.query.processAllAvailable()
+            self.query.stop()
+        self.wait()
+        batch = last_batch(self._spark, self._guard.query)
+        rows = final_changes(self._spark, self._job, self._guard.query, batch)
+        renamed = rows.withColumnsRenamed(dict(self._names)) if self._names else rows
+        _write_all(self._sinks, renamed, batch + 1)
+        self._guard.mark_ended(batch + 1)
+        self._guard.release()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def reason(text: str) -> str:
+    """What a failed query says, in words that help."""
+    if "No space left on device" in text:
+        return (
+            "the disk is full: a batch could not be stored. Free space and start again: the run "
+            "goes on from the last batch that was complete"
+        )
+    if "CONCURRENT" in text and "LOG" in text:
+        return "another run is at work on the same checkpoint; stop one of them"
+    # An error of betimes may have several lines; Spark adds its own behind it.
+    own = re.findall(r"^betimes\.[\w.]+: (.+(?:\n(?!\s*$|\s+at |=== ).+)*)", text, re.M)
+    if own:
+        return str(own[-1]).partition(" SQLSTATE:")[0].strip()
+    lines = [line for line in text.splitlines() if re.match(r"^[\w.]+(Error|Exception): ", line)]
+    return lines[-1] if lines else text

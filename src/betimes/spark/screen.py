@@ -1,0 +1,51 @@
+"""Changes for people: a table that grows, with what was found, confirmed and taken back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.table import Table
+
+from betimes.model import readable
+
+_LOOK = {"insert": ("+", "green"), "confirm": ("=", "blue"), "delete": ("-", "red")}
+MOST_ROWS = 20
+
+
+class Screen:
+    """Shows the changes of each micro-batch, the newest last, and how many there are by now."""
+
+    def __init__(self, names: Mapping[str, str], console: Console) -> None:
+        self._names = names
+        self._console = console
+        self._counts: Counter[str] = Counter()
+
+    def show(self, changes: DataFrame, batch: int) -> None:
+        original = {new: old for old, new in self._names.items()}
+        rows = [
+            {original.get(name, name): value for name, value in row.asDict().items()}
+            for row in changes.collect()
+        ]
+        rows.sort(key=lambda row: (row["slot"], row["seq"]))
+        self._counts.update(row["change_type"] for row in rows)
+        if not rows:
+            return
+        table = Table(title=f"batch {batch}", title_justify="left", box=None)
+        for name in ("", "status", "type", "ts", "after", "payload", "cause"):
+            table.add_column(name, overflow="fold")
+        for row in rows[-MOST_ROWS:]:
+            sign, style = _LOOK[row["change_type"]]
+            known = row["detected_at"] is not None and row["ts"] is not None
+            after = readable(max(0, row["detected_at"] - row["ts"])) if known else ""
+            table.add_row(
+                sign, row["status"], row["type"], str(row["ts"]), after, row["payload"],
+                row["cause"], style=style,
+            )  # fmt: skip
+        self._console.print(table)
+        hidden = len(rows) - MOST_ROWS
+        more = f"{hidden} more in this batch; " if hidden > 0 else ""
+        totals = ", ".join(f"{n} {kind}" for kind, n in sorted(self._counts.items()))
+        self._console.print(f"{more}until now {totals}", style="dim")

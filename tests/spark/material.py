@@ -1,0 +1,106 @@
+"""What the tests of the pipeline run: a stream in disorder, a hierarchy, and ways to read results.
+
+Detectors are defined in this module, which the workers import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from betimes import Change, Engine, Event, EventBatch, Hierarchy
+from betimes.testing import sensor_stream
+
+SCHEMA = "ts long, type string, key long, force long, seq long"
+
+
+@dataclass
+class NotBetween:
+    """`near !not_near hit`, for one key."""
+
+    since: int | None = None
+
+    def on_event(self, event: Event) -> Event | None:
+        if event.type == "near":
+            self.since = event.ts
+        elif event.type == "not_near":
+            self.since = None
+        elif self.since is not None:
+            since, self.since = self.since, None
+            return Event("touch", event.ts, {"key": event["key"], "from": since})
+        return None
+
+
+@dataclass
+class Pairs:
+    """Every second touch of a key, with the time since the first."""
+
+    first: int | None = None
+
+    def on_event(self, event: Event) -> Iterator[Event]:
+        if self.first is None:
+            self.first = event.ts
+            return
+        yield Event("pair", event.ts, {"key": event["key"], "took": event.ts - self.first})
+        self.first = None
+
+
+def hierarchy() -> Hierarchy:
+    """Two levels, by key, with a clock that no detector reads."""
+    touches = Hierarchy(clock="ball")
+    touches.add(NotBetween, on=("near", "not_near", "hit"), emits="touch", by="key")
+    touches.add(Pairs, on="touch", emits="pair", by="key")
+    return touches
+
+
+def stream(n: int, *, keys: int = 16, seed: int = 0) -> pa.Table:
+    """`sensor_stream` as a table, with a key, a force and the arrival number."""
+    events = sensor_stream(n, seed=seed)
+    rng = np.random.default_rng(seed + 1)
+    return pa.table(
+        {
+            "ts": pa.array(events.ts),
+            "type": pa.array(events.types).take(events.codes),
+            "key": pa.array(rng.integers(0, keys, n)),
+            "force": pa.array(rng.integers(0, 100, n)),
+            "seq": pa.array(np.arange(n)),
+        }
+    )
+
+
+def write_parts(table: pa.Table, folder: Path, rows: int) -> Path:
+    """A folder of Parquet files, which a stream reads one after the other."""
+    folder.mkdir(parents=True)
+    for number, low in enumerate(range(0, len(table), rows)):
+        pq.write_table(table.slice(low, rows), folder / f"part-{number:05}.parquet")
+    return folder
+
+
+def run_locally(table: pa.Table, *, rows: int = 1000, **options: Any) -> list[Change]:
+    """What the local engine tells, with the whole stream behind one clock."""
+    engine = Engine(hierarchy(), by="key", **options)
+    changes: list[Change] = []
+    for low in range(0, len(table), rows):
+        changes += engine.feed(EventBatch.from_arrow(table.slice(low, rows), arrival="seq"))
+    return [*changes, *engine.finish()]
+
+
+def standing(changes: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
+    """What a table holds that is merged by `match_id`; the rows in the order of slot and seq."""
+    rows: dict[str, tuple[Any, ...]] = {}
+    for change in changes:
+        if change.change_type == "delete":
+            del rows[change.match_id]
+        else:
+            rows[change.match_id] = (change.type, change.ts, change.status)
+    return rows
+
+
+def in_order(rows: Iterable[Any]) -> list[Any]:
+    return sorted(rows, key=lambda row: (row.slot, row.seq))

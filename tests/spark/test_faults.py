@@ -1,0 +1,149 @@
+"""Contract 3: what a sink holds after faults is what it holds without."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from betimes import spark as bs
+from betimes.spark.sinks import FileSink
+from tests.spark.material import SCHEMA, hierarchy, in_order, stream, write_parts
+
+EVENTS, ROWS = 7_000, 1_000
+BATCHES = EVENTS // ROWS
+KILLS = 2
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    write_parts(stream(EVENTS, seed=5), folder / "in", ROWS)
+    return folder
+
+
+def detected(spark: SparkSession, folder: Path) -> DataFrame:
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    events = reader.parquet(str(folder / "in"))
+    return bs.detect(events, hierarchy(), arrival="seq", by="key", slots=2, attenuation=0.3)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, source: Path) -> list[Row]:
+    changes = detected(spark, source)
+    out, checkpoint = str(source / "out"), str(source / "checkpoint")
+    with bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run:
+        run.finish()
+    return rows(spark, source)
+
+
+def rows(spark: SparkSession, folder: Path) -> list[Row]:
+    return in_order(spark.read.parquet(str(folder / "out")).collect())
+
+
+def fresh(source: Path, folder: Path) -> Path:
+    """A folder with the same input."""
+    shutil.copytree(source / "in", folder / "in")
+    return folder
+
+
+def test_a_batch_is_run_again_after_its_sink_was_written(
+    spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path
+) -> None:
+    folder = fresh(source, tmp_path)
+    sink = FileSink(str(folder / "out"))
+    broken: list[int] = []
+
+    def write(changes: DataFrame, batch: int) -> None:
+        sink.write(changes, batch)
+        if batch in (2, 5) and batch not in broken:
+            broken.append(batch)
+            raise OSError("the connection was lost")
+
+    for _ in range(2):
+        checkpoint = str(folder / "checkpoint")
+        run = bs.write(
+            detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
+        )
+        with pytest.raises(bs.RunError, match="the connection was lost"):
+            run.wait()
+    run = bs.write(detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True)
+    run.wait()
+    run.stop()
+    # As if the process had died between the sink's last write and Spark's note of it.
+    (folder / "checkpoint" / "query" / "commits" / str(BATCHES - 1)).unlink()
+    (folder / "checkpoint" / "query" / "commits" / f".{BATCHES - 1}.crc").unlink(missing_ok=True)
+    with bs.write(
+        detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
+    ) as run:
+        run.finish()
+    assert broken == [2, 5]
+    assert rows(spark, folder) == undisturbed
+
+
+@contextmanager
+def victim(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The run in a process group of its own, with its JVM."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.victim", str(folder), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def run_and_kill(folder: Path, chance: random.Random) -> bool:
+    """Run until some time after a batch has begun; whether it was finished before."""
+    fatal = chance.randrange(1, 4)
+    begun = 0
+    with victim(folder) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("finished"):
+                return True
+            begun += line.startswith("begin")
+            if begun == fatal:
+                timer = threading.Timer(chance.uniform(0, 1.5), kill, [process])
+                timer.start()
+                begun += 1
+    return False
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("BETIMES_KILL_SEEDS", "1"))))
+def test_the_driver_is_killed_at_random_points(
+    spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    folder = fresh(source, tmp_path)
+    kills = 0
+    while kills < KILLS and not run_and_kill(folder, chance):
+        kills += 1
+    if kills == KILLS:
+        with victim(folder) as process:
+            assert process.wait(timeout=120) == 0
+    assert rows(spark, folder) == undisturbed

@@ -1,0 +1,50 @@
+"""A run in a process of its own, which a test may kill: `python -m tests.spark.victim FOLDER`.
+
+It takes what is in FOLDER/in, writes to FOLDER/out with FOLDER/checkpoint, says on stdout when it
+begins to write a batch, and ends when everything has settled. Started again, it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from betimes import spark as bs
+from betimes.spark.sinks import FileSink
+from tests.spark.conftest import session_settings
+from tests.spark.material import SCHEMA, hierarchy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--slots", type=int, default=2)
+    options = parser.parse_args()
+    folder: Path = options.folder
+    config = session_settings(folder) | {"spark.driver.host": "127.0.0.1"}
+    spark = bs.session("victim", master=options.master, config=config)
+    spark.sparkContext.setLogLevel("OFF")
+    source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    events = source.parquet(str(folder / "in"))
+    changes = bs.detect(
+        events, hierarchy(), arrival="seq", by="key", slots=options.slots, attenuation=0.3
+    )
+    sink = FileSink(str(folder / "out"))
+
+    def write(rows: DataFrame, batch: int) -> None:
+        print(f"begin {batch}", flush=True)
+        sink.write(rows, batch)
+        print(f"end {batch}", flush=True)
+
+    with bs.write(
+        changes, into=write, checkpoint=str(folder / "checkpoint"), available_now=True
+    ) as run:
+        run.finish()
+    print("finished", flush=True)
+
+
+if __name__ == "__main__":
+    main()
