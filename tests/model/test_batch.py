@@ -133,7 +133,7 @@ TEXT = pa.chunked_array([["A", "B"], [], ["A", "C"]])
     ],
     ids=["text", "large text", "coded", "coded by chunk", "small codes"],
 )
-def test_types_may_be_text_or_dictionary_coded(names: pa.ChunkedArray[Any]) -> None:
+def test_types_may_be_text_or_dictionary_coded(names: Any) -> None:
     batch = EventBatch.from_arrow(pa.table({"ts": [1, 2, 3, 4], "type": names}))
     assert [e.type for e in batch] == ["A", "B", "A", "C"]
     assert sorted(batch.types) == ["A", "B", "C"]

@@ -324,7 +324,7 @@ def test_columns_of_settled_events_are_let_go() -> None:
     rows, blob = 1000, "x" * 1000
     before = pa.total_allocated_bytes()
     for number in range(100):
-        ts = np.arange(rows) + rows * number
+        ts: Any = np.arange(rows) + rows * number
         unit.feed(pa.table({"ts": ts, "type": ["A"] * rows, "blob": [blob] * rows}))
     assert unit.stats.buffered == 0
     # A few thousand rows may stay for a while, because letting go costs a copy of what is held.

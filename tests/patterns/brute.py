@@ -10,7 +10,7 @@ out because what they mean hangs on how Flink builds them: nothing but optional 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, pairwise
 from typing import NamedTuple
 
 from betimes.model import Event
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
 
 def brute(spec: Spec, events: Sequence[Event]) -> list[Found]:
-    """All matches in the stream, if time goes on for ever after it; in order if they are skipped."""
+    """All matches in the stream, if time goes on after it; in order, if some are skipped."""
     judge = _Judge(spec, events)
     found = [match for way in _ways(spec.steps, len(events)) if (match := judge.match(way))]
     return found if spec.skip == "none" else _skipped(spec.skip, found)
@@ -177,10 +177,10 @@ class _Judge:
         """Whether no greedy step that was left could have had one of the events."""
         first = before[-1].step if before else 0
         for step in self.steps[first:number]:
-            counted = step.greedy and step.most != step.least
-            if counted and not (events and self.ends(step, events[0], before)):
-                if any(self.fits(step, x, before) for x in events):
-                    return False
+            ended = bool(events) and self.ends(step, events[0], before)
+            vetoes = step.greedy and step.most != step.least and not ended
+            if vetoes and any(self.fits(step, x, before) for x in events):
+                return False
         return True
 
     def done(self, way: Way) -> tuple[int, int, int] | None:
@@ -216,7 +216,7 @@ class _Judge:
     def rank(self, way: Way) -> tuple[int, ...]:
         """What was done at each event: taken, ignored, or the step left, which comes last."""
         rank = [2 * way[0].step]
-        for before, bound in zip(way, way[1:], strict=False):
+        for before, bound in pairwise(way):
             left = 2 * self.left(before, bound.step)
             waited = bound.at - before.at - 1
             rank += [left + 1] + [1] * (waited - 1) + [0] if waited else [left]

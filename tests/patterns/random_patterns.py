@@ -75,9 +75,7 @@ def steps(draw: st.DrawFn, op: Op, name: str, traits: str) -> Step:
         greedy = most != 1 and has("greedy")
         until = Fits(draw(types)) if most is None and "until" in traits else None
         inner = draw(st.sampled_from(INNERS))
-        step = replace(
-            step, least=least, most=most, inner=inner, greedy=greedy, until=until
-        )
+        step = replace(step, least=least, most=most, inner=inner, greedy=greedy, until=until)
     within = draw(st.integers(1, 4)) if has("windows") else None
     return replace(step, optional=has("optional"), within=within)
 
@@ -86,7 +84,7 @@ def steps(draw: st.DrawFn, op: Op, name: str, traits: str) -> Step:
 def specs(draw: st.DrawFn, traits: str = TRAITS[-1], *, skips: Sequence[str] = SKIPS) -> Spec:
     """Patterns of the class that `brute` defines."""
     row = [draw(steps("begin", "s0", traits))]
-    for number in range(1, draw(st.sampled_from([2, 3, 3, 4]))):
+    for number in range(1, draw(st.sampled_from([2, 3, 3, 4, 5]))):
         # A prohibition after an optional step is refused.
         negated = "negated" in traits and not row[-1].optional and draw(st.booleans())
         op = draw(st.sampled_from(OPS[3:] if negated else OPS[:3]))

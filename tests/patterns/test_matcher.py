@@ -103,9 +103,8 @@ def unrolled(steps: Sequence[Step], op: Op, most: int) -> list[Row]:
     rows: list[Row] = [()]
     for step in steps:
         follows = op if step.op == "begin" else step.op
-        choices = (
-            [(replace(step, op=follows),)] if not step.group else repeated(step, follows, most)
-        )
+        single: Row = (replace(step, op=follows),)
+        choices = repeated(step, follows, most) if step.group else [single]
         rows = joined(rows, choices, most)
     return rows
 
@@ -243,6 +242,17 @@ class TestTime:
         assert plain(matcher.on_time(9)) == [((("a", 0), ("b", 1)), 6, "timeout")]
         assert matcher.deadline is None
 
+    def test_what_can_do_without_the_step_is_not_over_with_its_window(self) -> None:
+        spec = A_B.optional().within(3, of="step").followed_by("c", is_type("c")).spec
+        found = run(running(spec, timeouts=True), numbered("a1 c9"))
+        assert found == [((("a", 0),), 4, "timeout"), ((("a", 0), ("c", 1)), 9, "match")]
+
+    def test_a_loop_that_is_left_too_late_is_an_answer_too(self) -> None:
+        loop = begin("a", is_type("a")).one_or_more().consecutive()
+        spec = loop.followed_by("b", is_type("b")).within(3, of="step").spec
+        found = run(running(spec, timeouts=True), numbered("a1 c9 b9"))
+        assert found == [((("a", 0),), 4, "timeout")]
+
     def test_absence_at_the_end_is_reported_when_its_window_is_over(self) -> None:
         spec = begin("a", is_type("a")).not_followed_by("b", is_type("b")).within(5).spec
         matcher = running(spec)
@@ -293,7 +303,7 @@ class TestLimit:
         matcher.on_event(Event("a", 2))
         before = matcher.state
         with pytest.raises(
-            PatternError, match="3 open partial matches.* limit=2; 3 wait at step 'b'"
+            PatternError, match=r"3 open partial matches.* limit=2; 3 wait at step 'b'"
         ):
             matcher.on_event(Event("a", 3))
         assert matcher.state is not before
@@ -313,7 +323,10 @@ class TestLimit:
             .skip("to_next")
         ).spec
         matcher = running(spec, limit=2, overflow="side")
-        events = [Event(t, ts, {"v": v}) for ts, (t, v) in enumerate(["a1", "a2", "b2", "a3"])]
+        events = [
+            Event(t, ts, {"v": v})
+            for ts, (t, v) in enumerate([("a", 1), ("a", 2), ("b", 2), ("a", 3)])
+        ]
         found = [match.kind for event in events for match in matcher.on_event(event)]
         assert found == ["overflow", "match"]
 

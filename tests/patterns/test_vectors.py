@@ -80,8 +80,8 @@ def pattern(vector: Vector) -> Builder:
     made = built(facts["steps"])
     if facts["within"]:
         made = made.within(facts["within"] * MILLISECOND)
-    miss = "error" if facts.get("skip_miss") == "throw" else "ignore"
-    return made.skip(facts["skip"], miss=miss)
+    throws = facts.get("skip_miss") == "throw"
+    return made.skip(facts["skip"], miss="error" if throws else "ignore")
 
 
 def matcher(vector: Vector) -> Matcher:

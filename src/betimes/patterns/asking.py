@@ -25,7 +25,8 @@ class Branch(NamedTuple):
     """The name under which the event is bound; None if it is ignored."""
     ends: bool
     """Whether the run is a match with this event, besides going on."""
-    pends: tuple[int, ...]
+    pends: int | None
+    """A pending state in which it has another branch."""
     within: int | None
     """How long after the event bound before, if that is asked."""
 
@@ -80,13 +81,12 @@ class Asking:
             if move.action == "stop":
                 stops = True
             elif move.action == "ignore":
-                branches.append(Branch(move.target, None, False, (), move.within))
+                branches.append(Branch(move.target, None, False, None, move.within))
             else:
                 names = self._questions[move.question].names
                 name = names[0] if len(names) == 1 else names[self._ask(move.question) - 1]
-                pends = tuple(pending for pending, guard in move.pends if self._holds(guard))
                 ends = self._holds(move.ends)
-                branches.append(Branch(move.target, name, ends, pends, move.within))
+                branches.append(Branch(move.target, name, ends, move.pends, move.within))
         ignored = len(branches) == 1 and branches[0].name is None
         stays = ignored and not stops and branches[0].target == state
         return Fate(stays, stops, tuple(branches))
@@ -104,7 +104,7 @@ class Asking:
 
     def _ask(self, question: int) -> int:
         """Which alternative the event fits, counted from 1; 0 if none."""
-        names, conditions, looks_back = self._questions[question]
+        _, conditions, looks_back = self._questions[question]
         known = self._own.get(question) if looks_back else self._answers[question]
         if known is not None:
             return known

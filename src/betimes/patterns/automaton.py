@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from betimes.patterns.construction import Construction, Edge, Place, Question, State
+from betimes.patterns.construction import Construction, Edge, Exit, Place, Question, State
 from betimes.patterns.guards import ALWAYS, NEVER, Guard, both, either, questions
 from betimes.patterns.steps import Spec
 from betimes.patterns.wellformed import check
@@ -61,8 +61,8 @@ class Move(NamedTuple):
     """Whose answer says under which name the event is bound, if it is taken."""
     ends: Guard = NEVER
     """When the run is complete with this event, besides going on."""
-    pends: tuple[tuple[int, Guard], ...] = ()
-    """Pending states in which the run has a branch from this event on."""
+    pends: int | None = None
+    """A pending state in which the run has a branch from this event on."""
     within: int | None = None
     """How long after the event bound before, if the state that was left has no such window."""
 
@@ -115,6 +115,7 @@ class _Nodes:
         self._asked = asked
         self._states = [start]
         self._numbers = {start: START}
+        self._gates: dict[State, State] = {}
 
     def __iter__(self) -> Iterator[Node]:
         for state in self._states:  # which grows
@@ -123,7 +124,6 @@ class _Nodes:
                 # No run has begun that could ignore anything; it begins with what it takes.
                 moves = tuple(move for move in moves if move.action == "take")
             guards = [guard for move in moves for guard in (move.guard, move.ends)]
-            guards += [guard for move in moves for _, guard in move.pends]
             looks_back = any(self._asked[each].looks_back for each in questions(guards))
             late = self._late(state)
             pending = state.kind == "pending"
@@ -149,7 +149,7 @@ class _Nodes:
         found: dict[Edge, Guard] = {}
         windows: dict[Edge, int | None] = {}
         for reached, guard in _reached(state):
-            if reached.kind == "pending" and reached is not state:
+            if reached.kind == "pending" and state.kind != "pending":
                 continue  # the run has a branch there since it came here
             for edge in reached.edges:
                 if edge.action != "leave":
@@ -165,16 +165,29 @@ class _Nodes:
                 yield Move("stop", FINAL, guard)
 
     def _take(self, edge: Edge, guard: Guard, within: int | None) -> Move:
-        ends, pends = NEVER, []
+        ends = NEVER
+        pending: list[Exit] = []
         for reached, way in _reached(edge.target):
             if reached is edge.target:
                 continue
             if reached.kind == "final":
                 ends = either(ends, way)
             elif reached.kind == "pending":
-                pends.append((self._number(reached), way))
-        target = self._number(edge.target)
-        return Move("take", target, guard, edge.question, ends, tuple(pends), within)
+                pending.append(Exit(reached, way))
+        target, pends = self._number(edge.target), self._pends(edge.target, pending)
+        return Move("take", target, guard, edge.question, ends, pends, within)
+
+    def _pends(self, source: State, exits: list[Exit]) -> int | None:
+        """The state of those that leave for pending states."""
+        if not exits:
+            return None
+        if [guard for _, guard in exits] == [ALWAYS]:
+            return self._number(exits[0].target)
+        if source not in self._gates:
+            # Which one it is will be seen at the next event; if none comes, it does not matter.
+            self._gates[source] = gate = exits[0].target.like()
+            gate.leave(exits)
+        return self._number(self._gates[source])
 
 
 def _reached(state: State) -> Iterator[tuple[State, Guard]]:

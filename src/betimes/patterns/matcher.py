@@ -134,7 +134,7 @@ class Matcher:
         found = self.on_time(event.ts) if self._runs else []
         if self._only is not None and not self._only.holds(event, {}):
             return found
-        moved = self._moved(event)
+        moved = self._moved(event, found if self._timeouts else [])
         if moved is None:
             return found
         self._release(*moved, found)
@@ -148,8 +148,11 @@ class Matcher:
         if not self._runs and not self._held:
             self._marked = None
 
-    def _moved(self, event: Event) -> tuple[list[Run], list[Held]] | None:
-        """All runs after an event, and those that are complete with it; None if nothing moves."""
+    def _moved(self, event: Event, over: list[Match]) -> tuple[list[Run], list[Held]] | None:
+        """All runs after an event, and those that are complete with it; None if nothing moves.
+
+        Those that leave for a state whose window has ended are added to what is over.
+        """
         asking, ts, marked = self._asking, event.ts, self._marked
         asking.about(event)
         count = marked[1] + 1 if marked is not None and marked[0] == ts else 0
@@ -163,6 +166,8 @@ class Matcher:
             else:
                 moves = True
                 bound |= _branch(fate, run, event, count, runs, done)
+                if self._windows:
+                    over += _too_late(fate, run, event)
         fate = asking.fate(START, EMPTY)
         if fate.branches:
             bound |= _branch(fate, (START, (ts, count), ts, EMPTY), event, count, runs, done)
@@ -223,10 +228,11 @@ class Matcher:
                 runs.append(run)
             elif node.pending:
                 done.append((start, at, row))
-            elif node.late is not None and (within is None or start[0] + within > at):
-                runs.append((node.late, start, last, row))
-            elif self._timeouts:
-                found.append(_match(row, at, "timeout"))
+            else:
+                if node.late is not None and (within is None or start[0] + within > at):
+                    runs.append((node.late, start, last, row))
+                if self._timeouts:
+                    found.append(_match(row, at, "timeout"))
         self._release(runs, done, found)
 
     def _cut(self, before: Any, found: list[Match]) -> None:
@@ -266,10 +272,19 @@ def _branch(
         longer = bind(row, (name, event, count))
         if ends or target == FINAL:
             done.append((start, event.ts, longer))
-        if not fate.stops:
-            targets = pends if target == FINAL else (target, *pends)
-            runs += [(each, start, event.ts, longer) for each in targets]
+        if not fate.stops and target != FINAL:
+            runs.append((target, start, event.ts, longer))
+            if pends is not None:
+                runs.append((pends, start, event.ts, longer))
     return bound
+
+
+def _too_late(fate: Fate, run: Run, event: Event) -> list[Match]:
+    """The branches of a run that would have had to come earlier."""
+    _, _, last, row = run
+    windows = {each.within for each in fate.branches if each.within is not None}
+    ended = sorted(last + window for window in windows if event.ts - last >= window)
+    return [] if fate.stops else [_match(row, at, "timeout") for at in ended]
 
 
 def _start(held: Held) -> Start:

@@ -7,6 +7,7 @@ are stricter, where Flink would quietly take a part of the pattern for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from betimes.model.duration import readable
 from betimes.patterns.steps import PatternError, Spec, Step
@@ -70,7 +71,7 @@ def _check_sequence(steps: Sequence[Step], what: str) -> None:
             f"{steps[0].name!r}; what must not be there, or follows, stands after one"
         )
     forbids: Step | None = None
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         if step.op == "begin":
             raise PatternError(f"expected {step.name!r} to follow something, got op='begin'")
         if step.negated and skippable(before):
