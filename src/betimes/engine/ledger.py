@@ -20,30 +20,57 @@ _cause = attrgetter("cause")
 
 
 class Ledger:
-    """The outputs of one detector that may still be taken back: by key, in order of cause."""
+    """The outputs of one detector that may still be taken back.
+
+    Most detectors never send such a message. Until the first one comes, news is only put aside;
+    then it is sorted by key and cause.
+    """
 
     def __init__(self) -> None:
-        self._published: dict[Any, list[Output]] = {}
+        self._aside: deque[tuple[int, list[Output]]] = deque()
+        self._gone: set[int] = set()
+        """What was taken back by name while it was put aside."""
+        self._published: dict[Any, list[Output]] | None = None
         self._ages: deque[tuple[int, Any]] = deque()
 
     def read(self, news: News, horizon: int) -> None:
         """Look up what news takes back; causes before the horizon will not be gone back to."""
-        for output in news.deleted:
-            self._remove(output)
-        for void in news.voids:
-            news.deleted += self._void(void)
-        self.note(news.inserted)
-        while self._ages and self._ages[0][0] < horizon:
-            self._forget(self._ages.popleft()[1], horizon)
+        if self._published is None and not news.voids:
+            self._gone.update(map(id, news.deleted))
+            self.note(news.inserted)
+        else:
+            self._sort(horizon)
+            for output in news.deleted:
+                self._remove(output)
+            for void in news.voids:
+                news.deleted += self._void(void)
+            self.note(news.inserted)
+        self._forget(horizon)
 
     def note(self, outputs: list[Output]) -> None:
         """These were published."""
+        if self._published is None:
+            if outputs:
+                self._aside.append((max(output.cause[0] for output in outputs), list(outputs)))
+            return
         for output in outputs:
-            mine = self._published.setdefault(output.key, [])
-            insort_right(mine, output, key=_cause)
+            insort_right(self._published.setdefault(output.key, []), output, key=_cause)
             self._ages.append((output.cause[0], output.key))
 
+    def _sort(self, horizon: int) -> None:
+        if self._published is None:
+            self._published = {}
+            for _, outputs in self._aside:
+                self.note([
+                    output
+                    for output in outputs
+                    if output.cause[0] >= horizon and id(output) not in self._gone
+                ])  # fmt: skip
+            self._aside.clear()
+            self._gone.clear()
+
     def _void(self, void: Void) -> list[Output]:
+        assert self._published is not None
         mine = self._published.get(void.key, [])
         at = bisect_left(mine, void.since, key=_cause)
         gone = mine[at:]
@@ -53,15 +80,20 @@ class Ledger:
         return gone
 
     def _remove(self, output: Output) -> None:
+        assert self._published is not None
         mine = self._published[output.key]
         at = bisect_left(mine, output.cause, key=_cause)
         while mine[at] is not output:
             at += 1
         del mine[at]
 
-    def _forget(self, key: Any, horizon: int) -> None:
-        mine = self._published.get(key)
-        if mine is not None:
-            del mine[: bisect_left(mine, (horizon,), key=_cause)]
-            if not mine:
-                del self._published[key]
+    def _forget(self, horizon: int) -> None:
+        while self._aside and self._aside[0][0] < horizon:
+            self._gone.difference_update(map(id, self._aside.popleft()[1]))
+        while self._ages and self._ages[0][0] < horizon:
+            _, key = self._ages.popleft()
+            mine = self._published.get(key) if self._published is not None else None
+            if mine is not None and self._published is not None:
+                del mine[: bisect_left(mine, (horizon,), key=_cause)]
+                if not mine:
+                    del self._published[key]

@@ -347,15 +347,15 @@ class RowStage(Stage):
         for key, disturbance in disturbed.items():
             self._go_back(key, disturbance, news)
         certain = int(columns.ts.searchsorted(self._certain(), side="right"))
-        for outputs in self.handling.append(columns, behind, certain):
-            self._publish(outputs, news)
+        made = chain.from_iterable(self.handling.append(columns, behind, certain))
+        self._publish(list(made), news)
         touched = set(disturbed)
         if len(columns):
             touched.update([None] if columns.keys is None else columns.keys)
         if self.node.maker.timed:
             self.handling.arm(_known(columns, disturbed))
-            for outputs in self.handling.run_out(time, last):
-                self._publish(outputs, news)
+            due = chain.from_iterable(self.handling.run_out(time, last))
+            self._publish(list(due), news)
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
         self.handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
 
