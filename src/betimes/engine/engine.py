@@ -26,10 +26,10 @@ from betimes.engine.codec import CheckpointError, dumps, loads
 from betimes.engine.columns.stage import ColumnStage
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.messages import News, Output
-from betimes.engine.retraction import Retraction, Technique
+from betimes.engine.retraction import Technique
 from betimes.engine.row_stage import RowStage
 from betimes.engine.split import Split
-from betimes.engine.stage import END, Stage, values_of
+from betimes.engine.stage import END, Stage, StageOptions, values_of
 from betimes.engine.stats import DetectorStats
 from betimes.engine.wiring import news_for
 from betimes.model import (
@@ -113,6 +113,11 @@ class Engine:
         self._time = time
         self._levels = hierarchy.levels()
         nodes = {node.name: node for node in hierarchy}
+        options = StageOptions(
+            clock=hierarchy.clock, retraction=retraction, late=late, errors=errors,
+            retention=microseconds(retention, "retention"), grouped=by is not None,
+            checkpoints=parse_checkpoints(checkpoints), time=time,
+        )  # fmt: skip
         self._stages: dict[str, Stage] = {}
         for number, (name, level) in enumerate(self._levels.items()):
             on = nodes[name].on
@@ -121,18 +126,8 @@ class Engine:
                 max_late=max_late, decay=decay, max_skew=max_skew,
                 **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
-            common: dict[str, Any] = {
-                "clock": hierarchy.clock, "retraction": Retraction(retraction), "late": late,
-                "retention": microseconds(retention, "retention"), "grouped": by is not None,
-                "time": time, "errors": errors,
-            }  # fmt: skip
-            if level == 1 and nodes[name].compiles:
-                self._stages[name] = ColumnStage(nodes[name], level * 1000 + number, unit, **common)
-                continue
-            self._stages[name] = RowStage(
-                nodes[name], level * 1000 + number, unit,
-                checkpoints=parse_checkpoints(checkpoints), **common,
-            )  # fmt: skip
+            kind = ColumnStage if level == 1 and nodes[name].compiles else RowStage
+            self._stages[name] = kind(nodes[name], level * 1000 + number, unit, options)
         for stage in self._stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
             stage.below = [self._stages[publisher] for publisher in publishers]

@@ -32,6 +32,7 @@ class Ledger:
         """What was taken back by name while it was put aside."""
         self._published: dict[Any, list[Output]] | None = None
         self._ages: deque[tuple[int, Any]] = deque()
+        self._horizon = -1
 
     def read(self, news: News, horizon: int) -> None:
         """Look up what news takes back; causes before the horizon will not be gone back to."""
@@ -39,12 +40,14 @@ class Ledger:
             self._gone.update(map(id, news.deleted))
             self.note(news.inserted)
         else:
-            self._sort(horizon)
+            self._sort()
             for output in news.deleted:
                 self._remove(output)
             for void in news.voids:
                 news.deleted += self._void(void)
             self.note(news.inserted)
+        # What this news takes back may be older: it was said before the horizon moved.
+        self._horizon = horizon
         self._forget(horizon)
 
     def note(self, outputs: list[Output]) -> None:
@@ -57,14 +60,14 @@ class Ledger:
             insort_right(self._published.setdefault(output.key, []), output, key=_cause)
             self._ages.append((output.cause[0], output.key))
 
-    def _sort(self, horizon: int) -> None:
+    def _sort(self) -> None:
         if self._published is None:
             self._published = {}
             for _, outputs in self._aside:
                 self.note([
                     output
                     for output in outputs
-                    if output.cause[0] >= horizon and id(output) not in self._gone
+                    if output.cause[0] >= self._horizon and id(output) not in self._gone
                 ])  # fmt: skip
             self._aside.clear()
             self._gone.clear()

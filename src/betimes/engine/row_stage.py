@@ -20,22 +20,20 @@ key and in order, the events in the history, starting from the first segment's s
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from betimes.engine.arrivals import Arrivals, Waiting
-from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.handling import Disturbance, Handling, Replay
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import ABSENT, Columns, Segment, pick
 from betimes.engine.messages import News, Output, Void
 from betimes.engine.outputs import Path
-from betimes.engine.retraction import Retraction
 from betimes.engine.runner import DetectorFailed
-from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage, keys_of
+from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage, StageOptions, keys_of
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
@@ -45,30 +43,17 @@ from betimes.ordering.clock import EVERY
 class RowStage(Stage):
     """One detector, its ordering unit, its history."""
 
-    def __init__(
-        self,
-        node: Node,
-        rank: int,
-        unit: OrderingUnit,
-        *,
-        clock: tuple[str, ...] | None,
-        checkpoints: CheckpointModel,
-        retraction: Retraction,
-        retention: int,
-        late: str,
-        errors: str,
-        grouped: bool,
-        time: Callable[[], float],
-    ) -> None:
-        super().__init__(
-            node, rank, unit, clock=clock,
-            retraction=retraction, retention=retention, late=late, grouped=grouped, time=time,
-        )  # fmt: skip
+    def __init__(self, node: Node, rank: int, unit: OrderingUnit, options: StageOptions) -> None:
+        super().__init__(node, rank, unit, options)
         self.handling = Handling(
-            node, self._outputs, self.counts, checkpoints=checkpoints, time=time
+            node,
+            self._outputs,
+            self.counts,
+            checkpoints=options.checkpoints,
+            time=options.time,
         )
         self.history = self.handling.history
-        self._errors = errors
+        self._errors = options.errors
         self._waiting = Waiting()
         self._aside: set[str] = set()
         """Outputs from below that came too late and were not handled."""

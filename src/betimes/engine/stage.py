@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -20,11 +21,12 @@ import pyarrow as pa
 
 from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import Load
+from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.hierarchy import Node
 from betimes.engine.ledger import Ledger
 from betimes.engine.messages import News, Output
 from betimes.engine.outputs import OutputMaker, Path
-from betimes.engine.retraction import Retraction
+from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
@@ -40,44 +42,47 @@ END = 2**63 - 1
 NOTHING: Ints = np.empty(0, np.int64)
 
 
+@dataclass(frozen=True)
+class StageOptions:
+    """What the engine was told, as far as it concerns every stage."""
+
+    clock: tuple[str, ...] | None
+    retraction: Technique
+    retention: int
+    late: str
+    errors: str
+    grouped: bool
+    """Whether the engine splits the stream."""
+    checkpoints: CheckpointModel
+    time: Callable[[], float]
+
+
 class Stage(ABC):
     """One detector, its ordering unit, its outputs."""
 
-    def __init__(
-        self,
-        node: Node,
-        rank: int,
-        unit: OrderingUnit,
-        *,
-        clock: tuple[str, ...] | None,
-        retraction: Retraction,
-        retention: int,
-        late: str,
-        grouped: bool,
-        time: Callable[[], float],
-    ) -> None:
+    def __init__(self, node: Node, rank: int, unit: OrderingUnit, options: StageOptions) -> None:
         self.node = node
         self.rank = rank
         self.unit = unit
-        self.clock = clock
-        self.retraction = retraction
+        self.clock = options.clock
+        self.retraction = Retraction(options.retraction)
         self.counts = StageCounts()
-        self._outputs = OutputMaker(node, rank, self._group, retention)
+        self._outputs = OutputMaker(node, rank, self._group, options.retention)
         self.final_to = -1
         """Everything up to this time is settled and final."""
         self._settled = -1
         """Order is certain up to this time, as far as the clock tells."""
-        self._retention = retention
-        self._late = late
-        self._grouped = grouped
-        self._time = time
+        self._retention = options.retention
+        self._late = options.late
+        self._grouped = options.grouped
+        self._time = options.time
         self._open: dict[str, Output] = {}
         self._unsure: dict[str, int] = {}
         self._too_late: dict[int, int] = {}
         self._loaded = (0.0, 0.0, 0)
         self.below: list[Stage] = []
         """The stages that publish what this one subscribes to."""
-        self.ledger = None if retraction.technique == "on-demand" else Ledger()
+        self.ledger = None if options.retraction == "on-demand" else Ledger()
         """What the readers of this stage remember of it."""
         self.reach = -1
         """Nothing before this time will be gone back to."""

@@ -335,17 +335,24 @@ def _change(
 
 
 @njit(cache=True)
+def _line(head: int, runs: Ints) -> Ints:
+    """The runs of a list, the newest first."""
+    line = np.empty(runs[LENGTH, head], np.int64)
+    node = head
+    for at in range(len(line)):
+        line[at] = node
+        node = runs[NEXT, node]
+    return line
+
+
+@njit(cache=True)
 def _release(
     head: int, i: int, newest: int, steps: int,
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
     """Tell the complete runs before which no older one is open; return the head of the rest."""
-    length = runs[LENGTH, head]
-    line = np.empty(length, np.int64)
-    node = head
-    for at in range(length):
-        line[at] = node
-        node = runs[NEXT, node]
+    line = _line(head, runs)
+    length = len(line)
     kept = length
     while kept > 0 and runs[STATE, line[kept - 1]] == steps:
         last = runs[BOUND, line[kept - 1]]
@@ -413,12 +420,8 @@ def _advance(
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
     """Drop the runs whose windows are over, and tell the complete ones that waited for them."""
-    length = runs[LENGTH, head]
-    line = np.empty(length, np.int64)
-    node = head
-    for at in range(length):
-        line[at] = node
-        node = runs[NEXT, node]
+    line = _line(head, runs)
+    length = len(line)
     tail, due, waits = -1, -1, False
     cut_ts, cut_arrival = -1, -1
     for at in range(length - 1, -1, -1):

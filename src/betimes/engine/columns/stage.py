@@ -13,7 +13,7 @@ no difference: only what has changed is ever told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,7 @@ from betimes.engine.hierarchy import Node
 from betimes.engine.history import pick
 from betimes.engine.messages import TIME, News, Output
 from betimes.engine.outputs import Path, encode
-from betimes.engine.retraction import Retraction
-from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage
+from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage, StageOptions
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
@@ -47,29 +46,13 @@ SHORT = 512
 class ColumnStage(Stage):
     """A compiled pattern, its ordering unit, its history."""
 
-    def __init__(
-        self,
-        node: Node,
-        rank: int,
-        unit: OrderingUnit,
-        *,
-        clock: tuple[str, ...] | None,
-        retraction: Retraction,
-        retention: int,
-        late: str,
-        errors: str,
-        grouped: bool,
-        time: Callable[[], float],
-    ) -> None:
-        super().__init__(
-            node, rank, unit, clock=clock,
-            retraction=retraction, retention=retention, late=late, grouped=grouped, time=time,
-        )  # fmt: skip
+    def __init__(self, node: Node, rank: int, unit: OrderingUnit, options: StageOptions) -> None:
+        super().__init__(node, rank, unit, options)
         assert node.pattern is not None
-        retraction.reason = "compiled: only what has changed is told"
+        self.retraction.reason = "compiled: only what has changed is told"
         self.ledger = None
         self._program = Program(node.pattern.spec, node.pattern.limit)
-        self._reader = Reader(node, self._program, self.counts, skips=errors == "skip")
+        self._reader = Reader(node, self._program, self.counts, skips=options.errors == "skip")
         self._keys = self._reader.keys
         self._runs = Runs(self._program, node.name)
         self._store = Store()
