@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -347,11 +348,15 @@ class Engine:
     def _changes(self, told: dict[str, News]) -> ChangeBatch:
         changes: list[Change] = []
         for name, news in told.items():
+            # In the order of their places: how a stage went back, which may depend on measured
+            # times, must not show in the rows.
+            if news.deleted:
+                news.inserted.sort(key=_place)
             gone = {output.id: output for output in news.deleted}
             come = {output.id: output for output in news.inserted}
             changes += [
                 self._change("delete", name, output, output.why)
-                for output in news.deleted
+                for output in sorted(news.deleted, key=_place)
                 if output.id not in come
             ]
             for output in come.values():
@@ -364,7 +369,7 @@ class Engine:
                     changes.append(self._change("confirm", name, output))
             changes += [
                 self._change("confirm", name, output)
-                for output in news.confirmed
+                for output in sorted(news.confirmed, key=_place)
                 if not output.told_final
             ]
             for event, late_by, which in news.late:
@@ -419,6 +424,9 @@ class Engine:
         if self._control.adaptive:
             for name, stage in self._stages.items():
                 stage.unit.attenuation = self._control.value(name)
+
+
+_place = attrgetter("place")
 
 
 def _heard(stage: Stage, news: News) -> News:
