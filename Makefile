@@ -3,7 +3,7 @@
 # changes.
 
 PYTHON ?= python3
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml constraints.txt tools/venv.sh
 demo: setup ## show what betimes does
 	@$(WITH_JAVA) $(BIN)/betimes demo
 
-test: lint ## check format, style, types and layers, then run all tests (PYTEST_ARGS="-n 2 -x" ...)
+test: lint ## check format, style, types and layers, then run all tests (PYTEST_ARGS="-x tests/engine" ...)
 	@echo "== pytest"
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
 

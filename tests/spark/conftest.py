@@ -27,4 +27,6 @@ def session_settings(folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder / "local"),
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
+        # Only queries of `write` set their own number; a table of a few rows needs no more.
+        "spark.sql.shuffle.partitions": "2",
     }

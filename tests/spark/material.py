@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
-from betimes import Change, Engine, Event, EventBatch, Hierarchy
+from betimes import Change, Engine, Event, EventBatch, Hierarchy, pattern
 from betimes.testing import sensor_stream
+
+OPTIONS: dict[str, Any] = {
+    "arrival": "seq", "by": "key", "slots": 2, "attenuation": 0.3,
+    # `auto` goes by the time that things take, and then the order of confirmations may differ.
+    "retraction": "on-demand",
+}  # fmt: skip
+"""Of runs that are compared to the last number."""
 
 SCHEMA = "ts long, type string, key long, force long, seq long"
 
@@ -59,6 +67,30 @@ def hierarchy() -> Hierarchy:
     return touches
 
 
+@dataclass
+class Fragile:
+    """Breaks at a strong hit."""
+
+    def on_event(self, event: Event) -> Event | None:
+        if event["force"] > 5:
+            raise ZeroDivisionError("too strong")
+        return None
+
+
+def followed() -> Hierarchy:
+    """A compiled pattern, by key."""
+    hierarchy = Hierarchy(clock="ball")
+    hierarchy.add(pattern("A !(A|B) C", by="key", emits="match"))
+    return hierarchy
+
+
+def lettered(table: pa.Table) -> pa.Table:
+    """The same stream with the types of that pattern."""
+    letters = {"near": "A", "not_near": "B", "hit": "C"}
+    types = pa.array([letters.get(str(type), str(type)) for type in table["type"].to_pylist()])
+    return table.set_column(table.column_names.index("type"), "type", types)
+
+
 def stream(n: int, *, keys: int = 16, seed: int = 0) -> pa.Table:
     """`sensor_stream` as a table, with a key, a force and the arrival number."""
     events = sensor_stream(n, seed=seed)
@@ -82,9 +114,16 @@ def write_parts(table: pa.Table, folder: Path, rows: int) -> Path:
     return folder
 
 
-def run_locally(table: pa.Table, *, rows: int = 1000, **options: Any) -> list[Change]:
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    """The files of a folder as a stream, one in each micro-batch."""
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def run_locally(
+    table: pa.Table, detectors: Hierarchy | None = None, *, rows: int = 1000, **options: Any
+) -> list[Change]:
     """What the local engine tells, with the whole stream behind one clock."""
-    engine = Engine(hierarchy(), by="key", **options)
+    engine = Engine(detectors or hierarchy(), by="key", **options)
     changes: list[Change] = []
     for low in range(0, len(table), rows):
         changes += engine.feed(EventBatch.from_arrow(table.slice(low, rows), arrival="seq"))

@@ -23,7 +23,11 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 @contextmanager
 def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process of the cluster, with its children in a group of its own."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SPARK_DAEMON_MEMORY": "256m"}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
     process = subprocess.Popen(
         [str(SPARK_CLASS), *arguments],
         env=environment,

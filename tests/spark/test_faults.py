@@ -18,11 +18,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from betimes import spark as bs
 from betimes.spark.sinks import FileSink
-from tests.spark.material import SCHEMA, hierarchy, in_order, stream, write_parts
+from tests.spark.material import OPTIONS, hierarchy, in_order, read, stream, write_parts
 
-EVENTS, ROWS = 7_000, 1_000
+EVENTS, ROWS = 5_000, 1_000
 BATCHES = EVENTS // ROWS
+BROKEN = (1, 3)
 KILLS = 2
+SEEDS = int(os.environ.get("BETIMES_KILL_SEEDS", "1"))
+"""Each seed takes about half a minute; `BETIMES_KILL_SEEDS=20` looks longer."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -34,9 +37,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def detected(spark: SparkSession, folder: Path) -> DataFrame:
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    events = reader.parquet(str(folder / "in"))
-    return bs.detect(events, hierarchy(), arrival="seq", by="key", slots=2, attenuation=0.3)
+    return bs.detect(read(spark, folder / "in"), hierarchy(), **OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +68,11 @@ def test_a_batch_is_run_again_after_its_sink_was_written(
 
     def write(changes: DataFrame, batch: int) -> None:
         sink.write(changes, batch)
-        if batch in (2, 5) and batch not in broken:
+        if batch in BROKEN and batch not in broken:
             broken.append(batch)
             raise OSError("the connection was lost")
 
-    for _ in range(2):
+    for _ in BROKEN:
         checkpoint = str(folder / "checkpoint")
         run = bs.write(
             detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
@@ -88,7 +89,7 @@ def test_a_batch_is_run_again_after_its_sink_was_written(
         detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
     ) as run:
         run.finish()
-    assert broken == [2, 5]
+    assert broken == list(BROKEN)
     assert rows(spark, folder) == undisturbed
 
 
@@ -134,7 +135,7 @@ def run_and_kill(folder: Path, chance: random.Random) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("BETIMES_KILL_SEEDS", "1"))))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_driver_is_killed_at_random_points(
     spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path, seed: int
 ) -> None:

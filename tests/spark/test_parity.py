@@ -7,21 +7,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
-from betimes import Change
+from betimes import Change, Hierarchy
 from betimes import spark as bs
+from betimes.model.change import LATE
 from tests.spark.material import (
-    SCHEMA,
+    followed,
     hierarchy,
     in_order,
+    lettered,
+    read,
     run_locally,
     standing,
     stream,
     write_parts,
 )
 
-EVENTS = 12_000
+EVENTS = 6_000
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +37,24 @@ def local(events: pa.Table) -> list[Change]:
     return run_locally(events, attenuation=0.3)
 
 
-def read(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
-
-
 def run(
-    spark: SparkSession, events: pa.Table, folder: Path, rows: int, **options: Any
+    spark: SparkSession,
+    detectors: Hierarchy,
+    events: pa.Table,
+    folder: Path,
+    rows: int,
+    **options: Any,
 ) -> list[Row]:
     """All changes that a stream gives, the end included."""
     source = read(spark, write_parts(events, folder / "in", rows))
-    changes = bs.detect(source, hierarchy(), arrival="seq", by="key", **options)
+    changes = bs.detect(source, detectors, arrival="seq", by="key", **options)
     out = str(folder / "out")
     with bs.write(changes, out, checkpoint=str(folder / "checkpoint"), available_now=True) as run:
         run.finish()
     return in_order(spark.read.parquet(out).collect())
 
 
-@pytest.mark.parametrize(("slots", "rows"), [(1, 3000), (2, 1100), (7, 4000)])
+@pytest.mark.parametrize(("slots", "rows"), [(1, 2000), (2, 1100), (7, 3000)])
 def test_a_stream_gives_what_the_local_engine_gives(
     spark: SparkSession,
     events: pa.Table,
@@ -59,9 +63,42 @@ def test_a_stream_gives_what_the_local_engine_gives(
     slots: int,
     rows: int,
 ) -> None:
-    changes = run(spark, events, tmp_path, rows, slots=slots, attenuation=0.3)
+    changes = run(spark, hierarchy(), events, tmp_path, rows, slots=slots, attenuation=0.3)
     assert standing(changes) == standing(local)
     assert {change.status for change in changes} == {"provisional", "final"}
     for slot in range(slots):
         numbers = [change.seq for change in changes if change.slot == slot]
         assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_pattern_gives_what_the_local_engine_gives(
+    spark: SparkSession, events: pa.Table, tmp_path: Path
+) -> None:
+    letters = lettered(events)
+    options: dict[str, Any] = {"attenuation": 0.3}
+    changes = run(spark, followed(), letters, tmp_path, 2000, slots=2, **options)
+    local = standing(run_locally(letters, followed(), **options))
+    assert standing(changes) == local
+    assert len(local) > 50
+
+
+@pytest.mark.parametrize("results", ["provisional", "final"])
+def test_a_dataframe_that_is_no_stream(spark: SparkSession, events: pa.Table, results: str) -> None:
+    options: dict[str, Any] = {"attenuation": 1.0, "late": "side"} if results == "final" else {}
+    rows = spark.createDataFrame(events)
+    names = {"ts": "at", "payload": "what"}
+    slots = 1 if results == "final" else 3  # what is late depends on the clock of the slot
+    changes = bs.detect(
+        rows, hierarchy(), arrival="seq", by="key", slots=slots, results=results, columns=names
+    ).cache()
+    local = standing(c for c in run_locally(events, **options) if c.type != LATE)
+    touches = bs.table(changes, "touch", schema="key long, `from` long").collect()
+    expected = {match: row[1] for match, row in local.items() if row[0] == "touch"}
+    assert {row.match_id: row["at"] for row in touches} == expected
+    assert all(row["from"] < row["at"] for row in touches)
+    assert {"key", "from"} < set(bs.table(changes, "touch", schema="infer").columns)
+    assert bs.table(changes).count() == len(local)
+    if results == "final":
+        kinds = changes.select("change_type", "status").distinct().collect()
+        assert kinds == [Row(change_type="insert", status="final")]
+    changes.unpersist()

@@ -14,24 +14,19 @@ from pyspark.sql import DataFrame
 from betimes import spark as bs
 from betimes.spark.sinks import FileSink
 from tests.spark.conftest import session_settings
-from tests.spark.material import SCHEMA, hierarchy
+from tests.spark.material import OPTIONS, hierarchy, read
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--slots", type=int, default=2)
     options = parser.parse_args()
     folder: Path = options.folder
     config = session_settings(folder) | {"spark.driver.host": "127.0.0.1"}
     spark = bs.session("victim", master=options.master, config=config)
     spark.sparkContext.setLogLevel("OFF")
-    source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    events = source.parquet(str(folder / "in"))
-    changes = bs.detect(
-        events, hierarchy(), arrival="seq", by="key", slots=options.slots, attenuation=0.3
-    )
+    changes = bs.detect(read(spark, folder / "in"), hierarchy(), **OPTIONS)
     sink = FileSink(str(folder / "out"))
 
     def write(rows: DataFrame, batch: int) -> None:

@@ -6,16 +6,19 @@ from betimes.spark.guard import BusyError
 from betimes.spark.running import Run, RunError, write
 from betimes.spark.settings import session
 from betimes.spark.shipping import ShippingError
+from betimes.spark.statistics import Statistics, statistics
 
 __all__ = [
     "BusyError",
     "Run",
     "RunError",
     "ShippingError",
+    "Statistics",
     "detect",
     "late",
     "rejected",
     "session",
+    "statistics",
     "table",
     "write",
 ]

@@ -7,7 +7,10 @@ to `finish()` is written as the batch after the last. The state itself is not to
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +19,28 @@ from pyspark.sql import functions as F
 from betimes.spark.job import Job
 from betimes.spark.live import LiveEngine, read_head
 from betimes.spark.operator import BASE, HEAD, LOG
+from betimes.spark.places import is_plain, local_path
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
 
 _FIELDS = {HEAD: "value.note", BASE: "value.state", LOG: "list_element.entry"}
+
+
+@contextmanager
+def plain_place(query: str) -> Iterator[str]:
+    """The checkpoint of a query under a name that Spark's reader of states takes.
+
+    It turns spaces and the like into what they are called in a URL, and then looks for a folder of
+    that name. A folder on this machine therefore gets a second, plain name for a while.
+    """
+    folder = local_path(query)
+    if folder is None or is_plain(query):
+        yield query
+        return
+    with tempfile.TemporaryDirectory(prefix="betimes-") as room:
+        link = Path(room, "query")
+        link.symlink_to(folder.absolute())
+        yield str(link)
 
 
 def last_batch(spark: SparkSession, query: str) -> int:
@@ -28,8 +49,10 @@ def last_batch(spark: SparkSession, query: str) -> int:
     return max(int(row.maxBatchId) for row in metadata.select("maxBatchId").collect())
 
 
-def final_changes(spark: SparkSession, job: Job, query: str, batch: int) -> DataFrame:
-    """What changes when the stream ends after a batch."""
+def final_changes(
+    spark: SparkSession, job: Job, query: str, batch: int, *, advance: bool
+) -> DataFrame:
+    """What changes when the stream ends after a batch; with `advance`, time runs out."""
     parts = [_stored(spark, query, name, batch) for name in (HEAD, BASE, LOG)]
     stored = parts[0].union(parts[1]).union(parts[2])
     placed = stored.repartition(job.slots, "route").sortWithinPartitions("route", "kind")
@@ -40,7 +63,8 @@ def final_changes(spark: SparkSession, job: Job, query: str, batch: int) -> Data
             head = read_head(job, kept[HEAD][0])
             base = kept[BASE][0] if kept[BASE] else None
             live = LiveEngine.rebuild(job, slot, head, base, kept[LOG])
-            yield from live.finish().to_batches()
+            ended = live.engine.finish(advance=advance)
+            yield from live._rows(ended).to_batches()
 
     return placed.mapInArrow(finish, change_schema())
 

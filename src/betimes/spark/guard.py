@@ -18,7 +18,7 @@ from typing import IO, Any
 from betimes.engine import CheckpointError
 from betimes.model import BetimesError, StreamEndedError
 from betimes.spark.job import Job
-from betimes.spark.places import local_path
+from betimes.spark.places import is_plain, local_path
 
 
 class BusyError(BetimesError, RuntimeError):
@@ -29,16 +29,23 @@ class CheckpointGuard:
     """Holds a checkpoint location for one run."""
 
     def __init__(self, place: str, job: Job) -> None:
-        self.place = place.rstrip("/")
+        self._folder = local_path(place)
+        # A URL of this machine may have %20 and the like, which Spark would take for a name.
+        self.place = (place if self._folder is None else str(self._folder)).rstrip("/")
         self.query = f"{self.place}/query"
         self._job = job
-        self._folder = local_path(place)
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
         """Take the location, or say why not."""
         folder = self._folder
         if folder is None:
+            if not is_plain(self.place):
+                raise CheckpointError(
+                    "expected letters, digits and . _ - = + , @ ~ in the name of a checkpoint that "
+                    f"is not on this machine, got {self.place!r}: Spark could not read its state "
+                    "at the end of the stream; choose another checkpoint="
+                )
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)

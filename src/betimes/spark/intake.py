@@ -109,7 +109,10 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
         kept = kept.filter(wanted)
     if job.by is None:
         return kept
-    slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast("string")), F.lit(job.slots))
+    # Whole numbers as they are: to make text of each would cost more than to read it.
+    whole = (ByteType, ShortType, IntegerType, LongType)
+    kind = "long" if isinstance(df.schema[job.by].dataType, whole) else "string"
+    slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast(kind)), F.lit(job.slots))
     return kept.withColumn(ROUTE, slot.cast("int"))
 
 

@@ -36,6 +36,7 @@ from betimes.model import EventBatch
 from betimes.model.change import ChangeBatch
 from betimes.model.times import Rejected
 from betimes.spark.job import Job
+from betimes.spark.readings import Teller
 from betimes.spark.rows import change_rows, plain, rejected_rows
 
 LEAST_LOG = 4 * 2**20
@@ -101,6 +102,7 @@ class LiveEngine:
         self._rejected = 0
         """How many of the numbers belong to rows that were no events."""
         self._clock = clock
+        self._teller = Teller(slot, clock)
         self._steering = Attenuation(job.options.get("zone") or Zone())
         self._began: float | None = None
         self._attenuation: float | None = None
@@ -125,6 +127,7 @@ class LiveEngine:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self._apply(Entry(head.batches, head.attenuation, parts))
+        changes = self._teller.told(changes, self.engine)
         steered = self._steer(head.attenuation, began, self._clock())
         written = log_entry(head, parts)
         self.token = blake2b(head.token + written, digest_size=16).digest()
@@ -138,9 +141,9 @@ class LiveEngine:
         after.base_bytes, after.log_bytes = len(base), 0
         return Fed(changes, after, base)
 
-    def finish(self) -> pa.Table:
-        """The end of the stream: everything settles."""
-        return self._rows(self.engine.finish())
+    def finish(self, *, advance: bool = True) -> pa.Table:
+        """The end of the stream: everything settles; with `advance`, time runs out."""
+        return self._rows(self.engine.finish(advance=advance))
 
     def _apply(self, entry: Entry) -> pa.Table:
         if entry.attenuation != self._attenuation and self.job.adaptive:

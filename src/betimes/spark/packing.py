@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from betimes.spark.routing import routes
 
 PACKED = "route int, part int, number int, events binary"
 ROWS_PER_STREAM = 50_000
+COMPRESSION = "zstd"
+"""A quarter of the bytes, for a few milliseconds: they are shuffled, stored and stored again."""
 FIRST_KEPT = 3
 """So many clock events that are far ahead make the clock follow them."""
 
@@ -50,9 +53,9 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
         number = 0
         thin = None if thinner is None else thinner.begin()
         for table in _collected(batches):
-            for slot, rows in split(table, job.slots):
-                kept = rows if thin is None else thin(slot, rows)
-                yield _packed(targets[slot], part, number, kept)
+            rows = table if thin is None else thin(table)
+            for slot, its_rows in split(rows, job.slots):
+                yield _packed(targets[slot], part, number, its_rows)
                 number += 1
 
     return pack
@@ -89,15 +92,16 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
 
 def _packed(route: int, part: int, number: int, rows: pa.Table) -> pa.RecordBatch:
     columns = [pa.array([value], pa.int32()) for value in (route, part, number)]
-    stream = pa.array([as_stream(rows)], pa.binary())
+    stream = pa.array([as_stream(rows, COMPRESSION)], pa.binary())
     return pa.RecordBatch.from_arrays([*columns, stream], ["route", "part", "number", "events"])
 
 
-def as_stream(rows: pa.Table) -> bytes:
+def as_stream(rows: pa.Table, compression: Any = None) -> bytes:
     """A table as bytes."""
     sink = pa.BufferOutputStream()
     rows = rows.combine_chunks()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
     return sink.getvalue().to_pybytes()
 
@@ -121,29 +125,44 @@ class Thinner:
         limit = LONGEST if skew is None else microseconds(skew, "max_skew")
         return cls(job.ticking, job.time, job.type, job.arrival, limit)
 
-    def begin(self) -> Callable[[int, pa.Table], pa.Table]:
+    def begin(self) -> Callable[[pa.Table], pa.Table]:
         """A function that takes the tables of a partition one after the other."""
         paths: dict[int, _Path] = {}
 
-        def thin(slot: int, rows: pa.Table) -> pa.Table:
-            ticks = pc.is_in(rows[self.type], pa.array([self.clock]))
-            ticks = pc.and_(ticks, pc.is_valid(rows[self.time]))
-            where = np.flatnonzero(ticks.to_numpy())
+        def thin(rows: pa.Table) -> pa.Table:
+            clock: Any = pc.equal(rows[self.type], pa.scalar(self.clock))
+            ticks = pc.and_(clock, pc.is_valid(rows[self.time]))
+            where = np.flatnonzero(ticks.fill_null(False).to_numpy())
             if len(where) == 0:
                 return rows
             ts = self._numbers(rows[self.time], where)
             arrivals = None if self.arrival is None else self._numbers(rows[self.arrival], where)
             if ts is None or (self.arrival is not None and arrivals is None):
                 return rows
-            path = paths.setdefault(slot, _Path())
-            idle = where[~path.moving(ts, arrivals, self.max_skew)]
-            if len(idle) == 0:
+            idle = np.zeros(len(where), bool)
+            for slot, its in self._slots(rows, where):
+                path = paths.setdefault(slot, _Path())
+                its_arrivals = None if arrivals is None else arrivals[its]
+                idle[its] = ~path.moving(ts[its], its_arrivals, self.max_skew)
+            if not idle.any():
                 return rows
             keep = np.ones(len(rows), bool)
-            keep[idle] = False
+            keep[where[idle]] = False
             return rows.filter(pa.array(keep))
 
         return thin
+
+    def _slots(self, rows: pa.Table, where: Ints) -> Iterator[tuple[int, Ints]]:
+        """Which of the events at these places belong to each slot."""
+        if ROUTE not in rows.column_names:
+            yield 0, np.arange(len(where))
+            return
+        slots = rows[ROUTE].to_numpy()[where]
+        order = np.argsort(slots, kind="stable")
+        slots = slots[order]
+        ends = [0, *(np.flatnonzero(np.diff(slots)) + 1), len(slots)]
+        for low, high in pairwise(ends):
+            yield int(slots[low]), order[low:high]
 
     def _numbers(self, column: pa.ChunkedArray[Any], where: Ints) -> Ints | None:
         """Some values of a column as integers, or None if it has others."""

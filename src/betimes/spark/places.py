@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from pyspark.sql import SparkSession
+
+_PLAIN = re.compile(r"[\w/.:=+,@~-]*")
+"""Names that are the same inside a URL."""
 
 
 def local_path(place: str) -> Path | None:
@@ -18,6 +22,15 @@ def local_path(place: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     return None if parts.scheme and parts.netloc else Path(place)
+
+
+def is_plain(place: str) -> bool:
+    """Whether Spark can read a state that is kept in a place of this name.
+
+    >>> is_plain("s3a://bucket/touches-1"), is_plain("/tmp/my job")
+    (True, False)
+    """
+    return _PLAIN.fullmatch(place) is not None
 
 
 def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:

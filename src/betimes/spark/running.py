@@ -16,7 +16,7 @@ from rich.console import Console
 from betimes.model import BetimesError, Duration, OptionError, microseconds
 from betimes.model.change import LATE, REJECTED
 from betimes.spark.detection import job_of, names_of
-from betimes.spark.ending import final_changes, last_batch
+from betimes.spark.ending import final_changes, last_batch, plain_place
 from betimes.spark.guard import CheckpointGuard
 from betimes.spark.job import Job
 from betimes.spark.settings import query_settings
@@ -198,20 +198,23 @@ class Run:
         self.query.stop()
         self._guard.release()
 
-    def finish(self) -> None:
+    def finish(self, *, advance: bool = True) -> None:
         """The end of the stream: stop, let everything settle, and write what that changes.
 
-        The checkpoint is closed with it: no run can go on from there.
+        Time runs out: open windows close, and what did not happen is reported. With
+        `advance=False` it stays at the last event. The checkpoint is closed with it: no run can
+        go on from there.
         """
         if not self._ends:
             with self._explained():
                 self.query.processAllAvailable()
             self.query.stop()
         self.wait()
-        batch = last_batch(self._spark, self._guard.query)
-        rows = final_changes(self._spark, self._job, self._guard.query, batch)
-        renamed = rows.withColumnsRenamed(dict(self._names)) if self._names else rows
-        _write_all(self._sinks, renamed, batch + 1)
+        with plain_place(self._guard.query) as query:
+            batch = last_batch(self._spark, query)
+            rows = final_changes(self._spark, self._job, query, batch, advance=advance)
+            renamed = rows.withColumnsRenamed(dict(self._names)) if self._names else rows
+            _write_all(self._sinks, renamed, batch + 1)
         self._guard.mark_ended(batch + 1)
         self._guard.release()
 

@@ -33,15 +33,18 @@ class Screen:
         self._counts.update(row["change_type"] for row in rows)
         if not rows:
             return
-        table = Table(title=f"batch {batch}", title_justify="left", box=None)
-        for name in ("", "status", "type", "ts", "after", "payload", "cause"):
-            table.add_column(name, overflow="fold")
+        table = Table(title=f"batch {batch}", title_justify="left", box=None, expand=True)
+        for name in ("", "status", "type", "ts", "after"):
+            table.add_column(name, no_wrap=True)
+        # What was found is what people look for; it gets the room that is left.
+        table.add_column("payload", overflow="fold", ratio=3, min_width=24)
+        table.add_column("cause", overflow="fold", ratio=1, min_width=12)
         for row in rows[-MOST_ROWS:]:
             sign, style = _LOOK[row["change_type"]]
             known = row["detected_at"] is not None and row["ts"] is not None
             after = readable(max(0, row["detected_at"] - row["ts"])) if known else ""
             table.add_row(
-                sign, row["status"], row["type"], str(row["ts"]), after, row["payload"],
+                sign, row["status"], row["type"], _text(row["ts"]), after, row["payload"],
                 row["cause"], style=style,
             )  # fmt: skip
         self._console.print(table)
@@ -49,3 +52,8 @@ class Screen:
         more = f"{hidden} more in this batch; " if hidden > 0 else ""
         totals = ", ".join(f"{n} {kind}" for kind, n in sorted(self._counts.items()))
         self._console.print(f"{more}until now {totals}", style="dim")
+
+
+def _text(value: object) -> str:
+    """A rejected row may lack anything."""
+    return "" if value is None else str(value)

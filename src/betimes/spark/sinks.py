@@ -26,6 +26,9 @@ BATCH = "batch"
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc")
 
+_CSV = {"header": "true", "escape": '"'}
+"""As everybody else writes and reads it: names in the first line, quotes doubled."""
+
 
 class Sink(Protocol):
     """Something that takes the rows of a micro-batch, once or again."""
@@ -49,7 +52,7 @@ class FileSink:
             )
 
     def write(self, changes: DataFrame, batch: int) -> None:
-        options = {"header": "true"} | dict(self.options) if self.format == "csv" else self.options
+        options = _CSV | dict(self.options) if self.format == "csv" else self.options
         writer = changes.write.format(self.format).options(**options)
         writer.mode("overwrite").save(f"{self.path}/{BATCH}={batch}")
 

@@ -125,8 +125,3 @@ def _check_spark(job: JobFile, problems: Problems) -> None:
         )  # fmt: skip
     if job.source.rate is not None:
         problems.add(Place("source"), "rate", 'this needs kind = "local" in [engine]')
-    if job.source.end == "stay":
-        problems.add(
-            Place("source"), "end", "this needs kind = \"local\" in [engine]; use \"advance\" or "
-            "\"open\""
-        )  # fmt: skip

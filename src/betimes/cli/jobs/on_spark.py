@@ -34,7 +34,8 @@ from betimes.engine import Hierarchy
 from betimes.model.change import LATE, REJECTED
 
 if TYPE_CHECKING:
-    from betimes.spark import Run
+    from betimes.spark import Run, Statistics
+    from betimes.spark.statistics import BatchStats
 
 _LOOK = 0.5
 """Seconds between two looks at a query."""
@@ -55,6 +56,7 @@ class SparkRun:
         self._progress = progress
         self._console = console
         self._tally = Tally()
+        self._statistics: Statistics | None = None
         self._heard: set[int] = set()
         self._resumed = False
         self._counted: set[int] = set()
@@ -73,24 +75,34 @@ class SparkRun:
             raise
 
     def _run(self, stop: Stop, *, follow: bool) -> Outcome:
+        from betimes.spark import statistics
+
         with importing_from(self._job.folder), self._places() as (checkpoint, simulated):
             query = self._start(checkpoint, simulated, available_now=not follow)
             stop.listen()  # a new session hears Ctrl-C itself
             self._progress.begin(0)
-            with query, self._progress:
+            with query, statistics(query) as self._statistics, self._progress:
                 while not query.wait(_LOOK) and not stop:
-                    self._read(query)
-                self._read(query)
+                    self._read()
+                self._read()
                 if stop:
                     return Outcome.stopped
                 if self._job.source.end == "open":
                     return Outcome.open
-                query.finish()
+                query.finish(advance=self._job.source.end == "advance")
                 self._count_written()
             return Outcome.ended
 
     def reading(self) -> Reading:
-        return Reading(self._tally, rows_of=" of this run" if self._resumed else "")
+        read = [] if self._statistics is None else list(self._statistics.detectors.values())
+        final = [each.latency_final for each in read if each.latency_final is not None]
+        return Reading(
+            self._tally,
+            slack=max((each.slack for each in read), default=None),
+            attenuation=sum(each.attenuation for each in read) / len(read) if read else None,
+            latency_final=sum(final) / len(final) if final else None,
+            rows_of=" of this run" if self._resumed else "",
+        )
 
     @contextmanager
     def _places(self) -> Iterator[tuple[str, Path]]:
@@ -160,8 +172,7 @@ class SparkRun:
             return {"format": "console", "console": self._console}
         if sink.format in ("kafka", "delta"):
             return {"into": self._into}
-        options = _CSV | sink.options if sink.format == "csv" else sink.options
-        return {"path": sink.path, "format": sink.format, "options": options}
+        return {"path": sink.path, "format": sink.format, "options": sink.options}
 
     def _into(self, rows: Any, batch: int) -> None:
         sink = self._job.sink
@@ -175,22 +186,41 @@ class SparkRun:
         writer = messages.write.format("kafka").option("kafka.bootstrap.servers", sink.servers)
         writer.option("topic", sink.topic).options(**sink.options).save()
 
-    def _read(self, query: Run) -> None:
+    def _read(self) -> None:
         """Take over what the query says about itself."""
-        for each in query.query.recentProgress:
-            if each.batchId not in self._heard:
-                self._resumed = self._resumed or (not self._heard and each.batchId > 0)
-                self._heard.add(each.batchId)
-                self._tally.rows += each.numInputRows
+        for batch in [] if self._statistics is None else self._statistics.batches:
+            if batch.batch not in self._heard:
+                self._resumed = self._resumed or (not self._heard and batch.batch > 0)
+                self._heard.add(batch.batch)
+                self._tally.rows += batch.rows
                 self._tally.batches += 1
+                if not self._in_files:
+                    self._count_told(batch)
         self._count_written()
         self._progress.show(self.reading)
+
+    @property
+    def _in_files(self) -> bool:
+        """Whether the changes are in files that can be read here, with those of earlier runs."""
+        sink = self._job.sink
+        return sink.format in FILES and "://" not in str(sink.path) and not sink.options
+
+    def _count_told(self, batch: BatchStats) -> None:
+        """Count what the query says that it has written."""
+        tally = self._tally
+        tally.found += batch.inserted
+        tally.early += round((batch.latency or 0.0) * batch.inserted)
+        tally.confirmed += batch.confirmed
+        tally.deleted += batch.deleted
+        tally.final += batch.final
+        tally.late += batch.late
+        tally.rejected += batch.rejected
 
     def _count_written(self) -> None:
         """Count the changes in files that were written since the last look."""
         sink = self._job.sink
-        if sink.format not in FILES or "://" in str(sink.path) or sink.options:
-            return  # they are elsewhere, or in a form that only Spark knows
+        if not self._in_files:
+            return
         for number, folder in batches_in(Path(str(sink.path))):
             if number not in self._counted and (folder / "_SUCCESS").exists():
                 self._counted.add(number)

@@ -1,0 +1,197 @@
+"""`statistics`: how a query is doing, batch by batch and detector by detector.
+
+Spark tells the driver about every micro-batch; in what it tells are the counts and the readings
+that the pipeline has put there (see `readings`). A listener takes them as they come, and keeps the
+newest reading of each slot.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
+
+from betimes.engine import DetectorStats
+from betimes.spark.intake import INTAKE
+from betimes.spark.readings import OUTPUT, SlotReading, parsed, together
+from betimes.spark.running import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+KEPT = 1000
+"""Batches that are kept if you do not say otherwise."""
+
+
+class BatchStats(msgspec.Struct, frozen=True):
+    """One micro-batch: what came in, what came out, how long it took."""
+
+    batch: int
+    at: str
+    """When it began, as Spark writes it."""
+    rows: int
+    ignored: int
+    """Rows of types that nobody reads; they have not left the JVM."""
+    seconds: float
+    rate: float
+    """Rows a second while it was at work."""
+    inserted: int = 0
+    confirmed: int = 0
+    deleted: int = 0
+    final: int = 0
+    """Results that became final, at once or by a confirmation."""
+    late: int = 0
+    rejected: int = 0
+    latency: float | None = None
+    """Mean time from a result's ts to when it was first told, in microseconds."""
+
+
+def statistics(
+    run: Run | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
+) -> Statistics:
+    """Follow a query: rows, rate, changes and duration of each micro-batch, readings of detectors.
+
+    With `lines`, a JSON object a micro-batch is appended to a file of that name. Use the result in
+    a `with` statement, or `close()` it.
+    """
+    return Statistics(run.query if isinstance(run, Run) else run, lines=lines, keep=keep)
+
+
+class Statistics:
+    """What is known of a query; of the last `keep` micro-batches."""
+
+    def __init__(
+        self, query: StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
+    ) -> None:
+        self._query = query
+        self._session = SparkSession.active()
+        self._lock = threading.Lock()
+        self._batches: deque[BatchStats] = deque(maxlen=keep)
+        self._heard = -1
+        self._slots: dict[int, SlotReading] = {}
+        self._lines = None if lines is None else Path(lines)
+        self._listener = _Listener(self, str(query.runId))
+        self._session.streams.addListener(self._listener)
+
+    @property
+    def batches(self) -> list[BatchStats]:
+        """The micro-batches, the newest last."""
+        self._catch_up()
+        with self._lock:
+            return list(self._batches)
+
+    @property
+    def slots(self) -> dict[int, list[DetectorStats]]:
+        """The newest readings of each slot: what `Engine.stats` has."""
+        self._catch_up()
+        with self._lock:
+            return {slot: self._slots[slot].detectors for slot in sorted(self._slots)}
+
+    @property
+    def detectors(self) -> dict[str, DetectorStats]:
+        """The readings of each detector, those of all slots put together."""
+        every = [reading for slot in self.slots.values() for reading in slot]
+        return {reading.detector: reading for reading in together(every)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The micro-batches as plain rows, for a table."""
+        return [msgspec.to_builtins(batch) for batch in self.batches]
+
+    def detector_rows(self) -> list[dict[str, Any]]:
+        """The readings as plain rows, one for each slot and detector."""
+        return [
+            {"slot": slot, **msgspec.to_builtins(reading)}
+            for slot, readings in self.slots.items()
+            for reading in readings
+        ]
+
+    def close(self) -> None:
+        """Stop following."""
+        self._session.streams.removeListener(self._listener)
+        self._catch_up()
+
+    def hear(self, progress: StreamingQueryProgress) -> None:
+        """Take over what Spark says about a micro-batch, once."""
+        with self._lock:
+            if progress.batchId <= self._heard or not _worked(progress):
+                return
+            self._heard = progress.batchId
+            output = _metrics(progress, OUTPUT)
+            read = parsed(output.pop("readings", None) or ())
+            batch = _batch(progress, output)
+            self._batches.append(batch)
+            self._slots.update((reading.slot, reading) for reading in read)
+            if self._lines is not None:
+                every = [reading for slot in self._slots.values() for reading in slot.detectors]
+                line = msgspec.to_builtins(batch) | {"detectors": together(every)}
+                with self._lines.open("ab") as file:
+                    file.write(msgspec.json.encode(line) + b"\n")
+
+    def _catch_up(self) -> None:
+        """Spark calls listeners some time later; what it remembers itself is there at once."""
+        for progress in self._query.recentProgress:
+            self.hear(progress)
+
+    def __enter__(self) -> Statistics:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Listener(StreamingQueryListener):
+    """Hands on what is said about one query."""
+
+    def __init__(self, statistics: Statistics, run: str) -> None:
+        self._statistics = statistics
+        self._run = run
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        if str(event.progress.runId) == self._run:
+            self._statistics.hear(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        pass
+
+
+def _worked(progress: StreamingQueryProgress) -> bool:
+    """Whether a micro-batch was run; Spark also tells that there was nothing to do."""
+    return "addBatch" in progress.durationMs
+
+
+def _metrics(progress: StreamingQueryProgress, name: str) -> dict[str, Any]:
+    found = progress.observedMetrics.get(name)
+    return {} if found is None else found.asDict()
+
+
+def _batch(progress: StreamingQueryProgress, output: dict[str, Any]) -> BatchStats:
+    seconds = progress.batchDuration / 1000
+    rows = progress.numInputRows
+    return BatchStats(
+        progress.batchId, progress.timestamp, rows,
+        ignored=_metrics(progress, INTAKE).get("ignored", 0), seconds=seconds,
+        rate=rows / seconds if seconds else 0.0, **output,
+    )  # fmt: skip
