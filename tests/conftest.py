@@ -1,8 +1,13 @@
 """Settings of all tests. `HYPOTHESIS_PROFILE=thorough` looks longer for counter-examples."""
 
 import os
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+
+# Spark's workers run detectors of the tests, whatever folder the session was started in.
+_ROOT = str(Path(__file__).parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
 
 settings.register_profile("ci", deadline=None, max_examples=250, print_blob=True)
 settings.register_profile(
