@@ -4,26 +4,33 @@
 a sink that writes nothing. All contenders run in one session with the same settings:
 
 * *detect*: this library, with a compiled pattern and speculation (attenuation 0.3);
-* *ceiling*: `mapInArrow` that hands on what it gets. It has no state and no shuffle, so nothing
-  that has can be faster on the same machine;
+* *ceiling*: `mapInArrow` that hands on what it gets. It has no state and no shuffle;
 * *by hand*: what one writes without it, `applyInPandasWithState` and `transformWithStateInPandas`
-  grouped by key, with a sorted buffer and a bound of 150 ms that somebody has to know. They get
-  only the events that the pattern looks at: whoever writes this filters first.
+  grouped by key, with a buffer that is sorted once a batch and a bound of 150 ms that somebody has
+  to know. The clock events are what tells them how far a key has come, so they get all rows, as
+  `detect` does, and the targets are judged by that. *Filtered* is the same with the events of the
+  pattern alone: cheaper, but a key then comes no further than its own A, B and C.
 
 A rate is rows over the median time of a micro-batch, without the first two of each run, in which
-workers start. Contenders take turns, and a ratio is the median of the ratios within a round. All
-must find the same matches, up to those that the bound of 150 ms holds back at the end.
+workers start. Contenders take turns, and a ratio is the median of the ratios within a round. The
+first lap is not timed; in it every contender must find exactly the matches that sorting the whole
+stream gives, as far as the bound lets that contender come.
+
+*Growth*: `detect` alone, with more keys, and micro-batches of 100 rows on engines that hold 1 MB
+and more. *Settings*: what a micro-batch takes with one setting put back to Spark's default.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import pickle
 import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +38,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,7 +46,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.racing import Race, Result, Target, progress_bar, report
-from betimes import Hierarchy, pattern
+from betimes import Engine, EventBatch, Hierarchy, pattern
 from betimes import spark as bs
 from betimes.spark.settings import query_settings
 from betimes.testing import sensor_stream
@@ -51,6 +59,8 @@ BOUND = 150_000
 SLOTS = 2
 WARM_UP = 2
 FOUND = "found"
+STATES = (7_000, 133_000, 670_000)
+"""Open keys, for engines of about 1, 20 and 100 MB."""
 
 Plan = Callable[[DataFrame], DataFrame]
 
@@ -62,9 +72,10 @@ def advance(
     buffer: list[tuple[int, str]], newest: int, since: int | None, more: pd.DataFrame
 ) -> tuple[list[tuple[int, str]], int, int | None, list[tuple[int, int]]]:
     """Take events of one key; the buffer, the newest time, the open `A`, and matches."""
+    newest = max(newest, int(more["ts"].max()))
+    more = more[more["type"] != "X"]
     events = zip(more["ts"].tolist(), more["type"].tolist(), strict=True)
     buffer = sorted([*buffer, *events])
-    newest = max(newest, int(more["ts"].max()))
     matches = []
     done = 0
     for ts, type in buffer:
@@ -140,19 +151,22 @@ def detect(events: DataFrame) -> DataFrame:
     )
 
 
+def everything(events: DataFrame) -> DataFrame:
+    return events.select("ts", "type", "key")
+
+
 def only_pattern(events: DataFrame) -> DataFrame:
-    return events.filter(F.col("type").isin("A", "B", "C")).select("ts", "type", "key")
+    return everything(events.filter(F.col("type").isin("A", "B", "C")))
 
 
-def by_hand_group_state(events: DataFrame) -> DataFrame:
-    grouped = only_pattern(events).groupBy("key")
-    return grouped.applyInPandasWithState(
+def group_state(events: DataFrame) -> DataFrame:
+    return events.groupBy("key").applyInPandasWithState(
         with_group_state, MATCHES, BUFFER, "append", GroupStateTimeout.NoTimeout
     )
 
 
-def by_hand_with_state(events: DataFrame) -> DataFrame:
-    grouped = only_pattern(events).groupBy("key")
+def with_state(events: DataFrame) -> DataFrame:
+    grouped = events.groupBy("key")
     return grouped.transformWithStateInPandas(WithState(), MATCHES, "Append", "None")
 
 
@@ -164,13 +178,69 @@ def ceiling(events: DataFrame) -> DataFrame:
     return events.mapInArrow(hand_on, SCHEMA)
 
 
+HANDMADE = ("applyInPandas", "transformWith")
+FILTERED = ("applyInPandas, filtered", "transformWith, filtered")
 CONTENDERS: dict[str, Plan] = {
     "ceiling": ceiling,
     "detect": detect,
-    "applyInPandasWithState": by_hand_group_state,
-    "transformWithStateInPandas": by_hand_with_state,
+    HANDMADE[0]: lambda events: group_state(everything(events)),
+    HANDMADE[1]: lambda events: with_state(everything(events)),
+    FILTERED[0]: lambda events: group_state(only_pattern(events)),
+    FILTERED[1]: lambda events: with_state(only_pattern(events)),
 }
-HANDMADE = ("applyInPandasWithState", "transformWithStateInPandas")
+
+
+# What they must find.
+
+Match = tuple[int, int, int]
+
+
+def expected(files: Path, name: str) -> set[Match]:
+    """The matches of a stream that is sorted as a whole, up to the bound if there is one."""
+    rows = pq.read_table(files).to_pandas()
+    looked_at = rows if name in HANDMADE else rows[rows["type"] != "X"]
+    newest = looked_at.groupby("key")["ts"].max().to_dict()
+    found = set()
+    since: dict[int, int] = {}
+    rows = rows[rows["type"] != "X"].sort_values(["ts", "seq"], kind="stable")
+    for ts, type, key in zip(rows["ts"], rows["type"], rows["key"], strict=True):
+        if type == "A":
+            since[key] = ts
+            continue
+        first = since.pop(key, None)
+        released = name == "detect" or ts <= newest[key] - BOUND
+        if type == "C" and first is not None and released:
+            found.add((int(key), int(first), int(ts)))
+    return found
+
+
+def found_by(name: str, rows: list[Any]) -> set[Match]:
+    """The matches in what a contender gave, changes folded."""
+    if name != "detect":
+        return {(row.key, row.first, row.last) for row in rows}
+    standing: dict[str, Match] = {}
+    for row in sorted(rows, key=lambda row: (row.slot, row.seq)):
+        if row.change_type == "delete":
+            del standing[row.match_id]
+        elif row.change_type == "insert" and row.type == "match":
+            payload = json.loads(row.payload)
+            standing[row.match_id] = (payload["C.key"], payload["A.ts"], payload["C.ts"])
+    return set(standing.values())
+
+
+def check(name: str, files: Path, rows: list[Any]) -> None:
+    if name == "ceiling":
+        return
+    got, wanted = found_by(name, rows), expected(files, name)
+    if name == "detect":
+        # The stream goes on: of its last instants not everything has been released.
+        end = max((last for _, _, last in wanted), default=0) - 2 * BOUND
+        got, wanted = ({match for match in each if match[2] <= end} for each in (got, wanted))
+    if got != wanted:
+        raise RuntimeError(
+            f"expected {name} to find {len(wanted)} matches in {files}, it lacks "
+            f"{len(wanted - got)} and has {len(got - wanted)} that are none"
+        )
 
 
 # Running them.
@@ -182,9 +252,12 @@ class Bench:
 
     spark: SparkSession
     folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
 
-    def files(self, name: str, events: int, rows: int, keys: int) -> Path:
-        """The stream as files of so many rows each."""
+    def files(
+        self, name: str, events: int, rows: int, keys: int, *, before: pa.Table | None = None
+    ) -> Path:
+        """The stream as files of so many rows each; `before` comes first, in one file."""
         folder = self.folder / name
         if folder.exists():
             return folder
@@ -195,26 +268,43 @@ class Bench:
         arrivals = pa.array(np.arange(events))
         columns: list[pa.Array[Any]] = [pa.array(stream.ts), types, of_keys, arrivals]
         table = pa.Table.from_arrays(columns, ["ts", "type", "key", "seq"])
-        for number, low in enumerate(range(0, events, rows)):
-            pq.write_table(table.slice(low, rows), folder / f"{number:06}.parquet")
+        parts = [table.slice(low, rows) for low in range(0, events, rows)]
+        if before is not None:
+            after = len(before)
+            for column in ("ts", "seq"):
+                place = table.column_names.index(column)
+                moved = pc.add(table[column], after)
+                table = table.set_column(place, column, moved)
+            parts = [before, *(table.slice(low, rows) for low in range(0, events, rows))]
+        for number, part in enumerate(parts):
+            # Spark takes files by their age, and equally old ones in any order.
+            path = folder / f"{number:06}.parquet"
+            pq.write_table(part, path)
+            os.utime(path, (1_000_000_000 + number,) * 2)
         return folder
 
-    def run(self, plan: Plan, files: Path) -> list[float]:
-        """The seconds that each micro-batch took, without the first ones."""
+    def run(self, name: str, files: Path, *, checked: bool = False, skip: int = WARM_UP) -> float:
+        """The seconds that a micro-batch took, in the middle, without the first ones."""
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        rows = plan(reader.parquet(str(files))).observe(FOUND, F.count(F.lit(1)).alias("rows"))
-        checkpoint = self.folder / "checkpoint"
-        writer = rows.writeStream.format("noop").outputMode("append")
+        rows = CONTENDERS[name](reader.parquet(str(files)))
+        # Never the same place twice: the state store still tidies up after a query has ended.
+        checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=self.folder)
+        keep = checked and name != "ceiling"
+        writer = rows.writeStream.format("memory" if keep else "noop").outputMode("append")
         with query_settings(self.spark, SLOTS):
+            for key, value in self.settings.items():
+                self.spark.conf.set(key, value)
             query = (
-                writer.option("checkpointLocation", str(checkpoint))
+                writer.queryName(FOUND)
+                .option("checkpointLocation", checkpoint)
                 .trigger(availableNow=True)
                 .start()
             )
         query.awaitTermination()
-        shutil.rmtree(checkpoint)
-        took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress]
-        return took[WARM_UP:]
+        if keep:
+            check(name, files, self.spark.table(FOUND).collect())
+        took: list[int] = [p["durationMs"]["triggerExecution"] for p in query.recentProgress]
+        return statistics.median(took[skip:]) / 1000
 
     def race(
         self, title: str, contenders: Sequence[str], *, rounds: int, rows: int, files: Path
@@ -225,17 +315,116 @@ class Bench:
             for lap in range(rounds + 1):
                 for name in contenders:
                     bar.update(task, description=f"{title}: {name}")
-                    took = statistics.median(self.run(CONTENDERS[name], files))
+                    took = self.run(name, files, checked=lap == 0)
                     if lap:
                         seconds[name].append(took)
                     bar.advance(task)
         results = {name: Result(name, rows, tuple(times)) for name, times in seconds.items()}
-        return Race(title, results, tuple(n for n in ("ceiling", *HANDMADE) if n in contenders))
+        return Race(title, results, ("ceiling", *HANDMADE))
 
 
 def better(race: Race) -> float:
     """Against the better of those written by hand."""
-    return min(race.ratio("detect", name) for name in HANDMADE if name in race.results)
+    return min(race.ratio("detect", name) for name in HANDMADE)
+
+
+# Growth and settings.
+
+
+def growth_with_keys(bench: Bench, rows: int, numbers: Sequence[int]) -> dict[str, str]:
+    """Micro-batches of `detect` with more and more keys."""
+    found = {}
+    for keys in numbers:
+        files = bench.files(f"keys-{keys}", 6 * rows, rows, keys)
+        bench.run("detect", files)
+        found[f"{keys:,} keys"] = f"{bench.run('detect', files) * 1000:,.0f} ms"
+    return found
+
+
+def growth_with_state(bench: Bench, numbers: Sequence[int]) -> dict[str, str]:
+    """Small micro-batches on engines in which so many keys have an open `A`."""
+    found = {}
+    for keys in numbers:
+        opened = pa.table(
+            {
+                "ts": pa.array(np.arange(keys, dtype=np.int64)),
+                "type": pa.array(["A"] * keys),
+                "key": pa.array(np.arange(keys, dtype=np.int64)),
+                "seq": pa.array(np.arange(keys, dtype=np.int64)),
+            }
+        )
+        engine = Engine(touches(), by="key", attenuation=0.3)
+        engine.feed(EventBatch.from_arrow(opened, time="ts", type="type", arrival="seq"))
+        size = len(engine.checkpoint())
+        files = bench.files(f"state-{keys}", 1_000, 100, 64, before=opened)
+        took = bench.run("detect", files, skip=4)
+        found[f"{size / 2**20:,.0f} MB ({keys:,} open keys)"] = f"{took * 1000:,.0f} ms"
+    return found
+
+
+DEFAULTS = {
+    "changelog checkpoints": {
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"
+    },
+    "no checksum files (Spark)": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "true"},
+    "no checksum files (local disk)": {
+        "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs"
+    },
+    "50,000 rows an Arrow batch": {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"},
+    "a partition for each slot": {"spark.sql.shuffle.partitions": "8"},
+}
+"""Settings of a query, and what they would be without us (of partitions, a few of the 200)."""
+
+SESSION_DEFAULTS = {
+    "unix sockets": {"spark.python.unix.domain.socket.enabled": "false"},
+    "workers with everything imported": {"spark.python.daemon.module": "pyspark.daemon"},
+}
+
+
+def what_settings_win(
+    bench: Bench, defaults: dict[str, dict[str, str]], files: dict[str, Path], rounds: int
+) -> dict[str, str]:
+    """How many times as long a micro-batch takes without each of them."""
+    benches = {"": bench} | {name: replace(bench, settings=s) for name, s in defaults.items()}
+    took: dict[tuple[str, str], list[float]] = {}
+    for _ in range(rounds):
+        for name, each in benches.items():
+            for size, folder in files.items():
+                took.setdefault((name, size), []).append(each.run("detect", folder))
+    found = {}
+    for name in defaults:
+        parts = []
+        for size in files:
+            pairs = zip(took[name, size], took["", size], strict=True)
+            parts.append(f"{statistics.median(a / b for a, b in pairs):.2f} ({size})")
+        found[f"without: {name}"] = "x " + ", x ".join(parts)
+    return found
+
+
+def what_session_wins(bench: Bench, files: dict[str, Path]) -> dict[str, str]:
+    """The same for settings that a session is started with."""
+    took: dict[tuple[str, str], float] = {}
+    spark = bench.spark
+    sessions: dict[str, dict[str, str]] = {"": {}} | SESSION_DEFAULTS
+    for name, settings in sessions.items():
+        spark.stop()
+        spark = new_session(settings)
+        for size, folder in files.items():
+            for _ in range(2):
+                took[name, size] = Bench(spark, bench.folder).run("detect", folder)
+    spark.stop()
+    return {
+        f"without: {name}": "x "
+        + ", x ".join(f"{took[name, size] / took['', size]:.2f} ({size})" for size in files)
+        for name in SESSION_DEFAULTS
+    }
+
+
+def new_session(settings: dict[str, str]) -> SparkSession:
+    config = {"spark.ui.enabled": "false"} | settings
+    spark = bs.session("benchmark", master="local[2]", config=config)
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -247,44 +436,67 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="betimes-bench-"))
-    spark = bs.session("benchmark", master="local[2]", config={"spark.ui.enabled": "false"})
-    spark.sparkContext.setLogLevel("OFF")
     try:
-        races, targets = run_all(Bench(spark, folder), options.events, quick=options.quick)
+        bench = Bench(new_session({}), folder)
+        run = run_quick if options.quick else partial(run_all, events=options.events)
+        races, targets, readings = run(bench)
     finally:
-        spark.stop()
+        if running := SparkSession.getActiveSession():
+            running.stop()
         shutil.rmtree(folder)
-    report(races, [] if options.quick else targets, readings={}, as_json=options.json)
+    report(races, targets, readings=readings, as_json=options.json)
 
 
-def run_all(bench: Bench, events: int, *, quick: bool) -> tuple[list[Race], list[Target]]:
-    rounds = 1 if quick else 3
-    rows = 50_000 if quick else 200_000
-    events = min(events, 6 * rows) if quick else events
-    few = 64
-    many = 2_000 if quick else 10_000
+Found = tuple[list[Race], list[Target], dict[str, dict[str, str]]]
+
+
+def run_quick(bench: Bench) -> Found:
+    """Shows the way; too short to judge by."""
+    rows = 50_000
+    files = bench.files("few", 4 * rows, rows, 64)
+    names = ["ceiling", "detect", *HANDMADE]
+    title = f"64 keys, micro-batches of {rows:,}"
+    small = bench.files("small", 600, 100, 64)
+    return [
+        bench.race(title, names, rounds=1, rows=rows, files=files),
+        bench.race("64 keys, micro-batches of 100", names, rounds=1, rows=100, files=small),
+    ], [], {}  # fmt: skip
+
+
+def run_all(bench: Bench, *, events: int) -> Found:
+    rows = 200_000
     everybody = list(CONTENDERS)
-    large = partial(bench.race, rounds=rounds, rows=rows)
+    few = bench.files("few", events, rows, 64)
+    many = bench.files("many", 4 * rows, rows, 10_000)
+    small = bench.files("small", 1_200, 100, 64)
+    title = f"64 keys, micro-batches of {rows:,}"
     races = [
-        large(
-            f"{few} keys, micro-batches of {rows:,}", everybody,
-            files=bench.files("few", events, rows, few),
-        ),
-        large(
-            f"{many:,} keys, micro-batches of {rows:,}", everybody,
-            files=bench.files("many", min(events, 6 * rows), rows, many),
-        ),
+        bench.race(title, everybody, rounds=2, rows=rows, files=few),
         bench.race(
-            "64 keys, micro-batches of 100", everybody, rounds=rounds, rows=100,
-            files=bench.files("small", 1_200 if quick else 3_000, 100, few),
+            f"10,000 keys, micro-batches of {rows:,}", ["ceiling", "detect", *HANDMADE],
+            rounds=1, rows=rows, files=many,
         ),
+        bench.race("64 keys, micro-batches of 100", everybody, rounds=3, rows=100, files=small),
     ]  # fmt: skip
-    return races, [
-        Target("64 keys, x better by hand", 2.5, better(races[0])),
-        Target("64 keys, x ceiling", 0.6, races[0].ratio("detect", "ceiling")),
-        Target("10,000 keys, x better by hand", 10, better(races[1])),
-        Target("100 rows, x better by hand", 1 / 1.2, better(races[2])),
-    ]
+    sizes = {"200,000 rows": bench.files("setting", 5 * rows, rows, 64), "100 rows": small}
+    readings = {
+        f"growth with keys, micro-batches of {rows:,}": growth_with_keys(
+            bench, rows, (64, 10_000, 1_000_000)
+        ),
+        "growth with state, micro-batches of 100": growth_with_state(bench, STATES),
+        "time of a micro-batch": what_settings_win(bench, DEFAULTS, sizes, rounds=2)
+        | what_session_wins(bench, sizes),
+    }
+    return (
+        races,
+        [
+            Target("64 keys, x better by hand", 2.5, better(races[0])),
+            Target("64 keys, x ceiling", 0.6, races[0].ratio("detect", "ceiling")),
+            Target("10,000 keys, x better by hand", 10, better(races[1])),
+            Target("100 rows, x better by hand", 1 / 1.2, better(races[2])),
+        ],
+        readings,
+    )
 
 
 if __name__ == "__main__":
