@@ -13,6 +13,7 @@ from typing import Any
 from betimes.engine import CheckpointError, Engine, Hierarchy, HierarchyError, Zone
 from betimes.model import (
     BetimesError,
+    Derived,
     Event,
     EventBatch,
     EventError,
@@ -32,6 +33,7 @@ __all__ = [
     "Change",
     "ChangeBatch",
     "CheckpointError",
+    "Derived",
     "DetectorError",
     "Engine",
     "Event",

@@ -9,6 +9,7 @@ import msgspec
 
 from betimes.engine.hierarchy import Node
 from betimes.model.batch import EventBatch
+from betimes.model.derived import Derived
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 
@@ -28,6 +29,13 @@ class Due(msgspec.Struct, gc=False):
 
     ts: int
     event: Event
+
+
+def listed(result: Any) -> list[Any]:
+    """What `on_batch` returned, as a list."""
+    if result is None:
+        return []
+    return [result] if isinstance(result, Event | Derived) else list(result)
 
 
 class Timed:
@@ -142,10 +150,14 @@ class Runner:
     def _run_batch(self, method: Any, events: Sequence[Event]) -> list[Made]:
         last = len(events) - 1
         try:
-            result = method(EventBatch.from_rows(events))
-            if result is None:
-                return []
-            made = [(last, e) for e in ([result] if isinstance(result, Event) else result)]
+            batch = EventBatch.from_rows(events)
+            made: list[Made] = []
+            for item in listed(method(batch)):
+                if isinstance(item, Derived):
+                    made += zip(item.rows.tolist(), item.events(batch.ts), strict=True)
+                else:
+                    made.append((last, item))
+            made.sort(key=lambda pair: pair[0])
         except Exception as error:
             raise self._failure(error, events[last], method) from error
         self._check(made)

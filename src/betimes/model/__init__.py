@@ -1,6 +1,7 @@
 """What everything else speaks of: events, batches of them, durations, errors."""
 
 from betimes.model.batch import EventBatch
+from betimes.model.derived import Derived
 from betimes.model.duration import Duration, microseconds, readable
 from betimes.model.errors import BetimesError, EventError, OptionError, StreamEndedError
 from betimes.model.event import PSEUDO, Event
@@ -9,6 +10,7 @@ from betimes.model.times import Rejected
 __all__ = [
     "PSEUDO",
     "BetimesError",
+    "Derived",
     "Duration",
     "Event",
     "EventBatch",

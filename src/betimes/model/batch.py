@@ -225,6 +225,12 @@ class EventBatch:
             have = f"the batch has {sorted(names)}"
         raise EventError(f"expected a payload column {name!r}, but {have}")
 
+    def numbers(self, name: str) -> npt.NDArray[Any]:
+        """One payload column as an array of numbers; null is NaN."""
+        if isinstance(self.payload, pa.Table) and name in self.payload.column_names:
+            return self.payload[name].to_numpy()
+        return np.array(self.column(name))
+
     def to_arrow(self) -> pa.Table:
         """Columns `ts`, `type` and the payload's; what an event does not have is null."""
         names = pa.DictionaryArray.from_arrays(self.codes, pa.array(self.types, type=pa.string()))

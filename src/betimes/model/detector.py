@@ -4,7 +4,9 @@
 * per batch: an object with `on_batch(batch)`, called with ordered slices of columns;
 * stateless: a function of one event.
 
-Each returns an event, any number of them (it may be a generator), or None. What it writes must
+Each returns an event, any number of them (it may be a generator), or None. `on_batch` may also
+return `Derived`, events as columns, each with the row that completed it; a plain event counts as
+made at the end of its slice. It must not matter where slices are cut. What it writes must
 depend only on its state and on the events it is handed: no clock, no files, no randomness.
 The state is the object's attributes, or what its own `snapshot()` returns and `restore(state)`
 takes back.

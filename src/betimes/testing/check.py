@@ -20,7 +20,7 @@ from betimes.engine.snapshots import Snapshotter, same_state
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError
 from betimes.model.change import content
 from betimes.model.detector import Maker
-from betimes.testing.oracle import call
+from betimes.testing.oracle import call, events_of
 
 ROUNDS = 8
 """How often the sample is repeated to see whether the state grows."""
@@ -265,7 +265,7 @@ def _check_cuts(trial: Trial, made: list[Event]) -> None:
             batch = EventBatch.from_rows(list(trial.events[low : low + size]))
             known = batch.ts.copy(), batch.codes.copy()
             result = detector.on_batch(batch)
-            cut += [result] if isinstance(result, Event) else list(result or ())
+            cut += events_of(result, batch)
             if not (np.array_equal(batch.ts, known[0]) and np.array_equal(batch.codes, known[1])):
                 raise DetectorCheckError(
                     f"{trial.name} changed the columns of a batch that it was handed; work on a "

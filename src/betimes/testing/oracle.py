@@ -10,7 +10,7 @@ import msgspec
 
 from betimes.engine import Hierarchy
 from betimes.engine.hierarchy import Node
-from betimes.model import Event, EventBatch
+from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import content
 
 Placed = tuple[tuple[int, int, Any], Event, Any]
@@ -94,14 +94,25 @@ def encoded(key: Any) -> bytes:
 
 def call(kind: str, detector: Any, event: Event) -> list[Event]:
     """What a detector of any kind makes of one event."""
-    if kind == "batch":
-        result = detector.on_batch(EventBatch.from_rows([event]))
-    else:
-        result = detector(event) if kind == "function" else detector.on_event(event)
-    return listed(result)
+    if kind != "batch":
+        return listed(detector(event) if kind == "function" else detector.on_event(event))
+    batch = EventBatch.from_rows([event])
+    return events_of(detector.on_batch(batch), batch)
 
 
-def listed(result: Any) -> list[Event]:
+def events_of(result: Any, batch: EventBatch) -> list[Event]:
+    """What `on_batch` returned for a batch, event by event in the order of their rows."""
+    last = len(batch) - 1
+    made: list[tuple[int, Event]] = []
+    for item in listed(result):
+        if isinstance(item, Derived):
+            made += zip(item.rows.tolist(), item.events(batch.ts), strict=True)
+        else:
+            made.append((last, item))
+    return [event for _, event in sorted(made, key=lambda pair: pair[0])]
+
+
+def listed(result: Any) -> list[Any]:
     if result is None:
         return []
-    return [result] if isinstance(result, Event) else list(result)
+    return [result] if isinstance(result, Event | Derived) else list(result)
