@@ -10,7 +10,17 @@
 from importlib import import_module
 from typing import Any
 
-from betimes.engine import CheckpointError, Engine, Hierarchy, HierarchyError, Zone
+from betimes.engine import (
+    Calibration,
+    CalibrationError,
+    CheckpointError,
+    Engine,
+    Hierarchy,
+    HierarchyError,
+    Zone,
+    calibrate,
+    recalibrate,
+)
 from betimes.model import (
     BetimesError,
     Derived,
@@ -30,6 +40,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BetimesError",
+    "Calibration",
+    "CalibrationError",
     "Change",
     "ChangeBatch",
     "CheckpointError",
@@ -53,8 +65,10 @@ __all__ = [
     "StreamEndedError",
     "Zone",
     "begin",
+    "calibrate",
     "fold",
     "pattern",
+    "recalibrate",
 ]
 
 

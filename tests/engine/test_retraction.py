@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from betimes.engine import Engine, Hierarchy
 from betimes.engine.retraction import Retraction
+from betimes.model import Event
+from betimes.model.change import fold
+from betimes.testing.oracle import oracle
+from tests.engine.material import feed_all, flat, odd
+from tests.engine.slicing import Steps
 
 
 def note(retraction: Retraction, times: int, *, comparing: float, spared: int) -> None:
@@ -48,3 +58,23 @@ def pause(retraction: Retraction) -> int:
         note(retraction, 1, comparing=0.0, spared=0)
         count += 1
     return count
+
+
+@pytest.mark.parametrize("detector", [odd("out"), Steps("out")])
+def test_a_replay_that_ended_early_is_told_on_demand_whatever_is_decided_after_it(
+    detector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what stands behind its end would be void, and nobody would publish it again."""
+
+    def full_from_now_on(retraction: Retraction, **_: Any) -> None:
+        retraction.on_demand = False
+
+    monkeypatch.setattr(Retraction, "note", full_from_now_on)
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(detector, on=("A", "B"), emits=("out", "out-"), name="detector")
+    engine = Engine(hierarchy, attenuation=0.0, checkpoints=2, min_slack=100)
+    stream = [Event("A", ts, {"k": 0, "v": ts % 5}) for ts in range(1, 40)]
+    stream.append(Event("B", 10, {"k": 0, "v": 3}))
+    changes = flat(feed_all(engine, [stream[:-1], stream[-1:]]))
+    assert engine.stats["detector"].replayed < 10
+    assert fold(changes) == oracle(hierarchy, stream)

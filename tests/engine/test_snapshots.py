@@ -179,6 +179,21 @@ def test_states_that_differ_in_the_order_of_a_dictionary_are_different(kind: Any
     assert not same_state({"d": kind({"a": 1, "b": 2})}, {"d": kind({"b": 2, "a": 1})})
 
 
+def test_what_is_not_known_in_an_array_is_the_same_as_it_was() -> None:
+    assert same_state({"a": np.array([1.0, np.nan])}, {"a": np.array([1.0, np.nan])})
+    assert not same_state({"a": np.array([1.0, np.nan])}, {"a": np.array([np.nan, 1.0])})
+    assert same_state(np.array(["x", "y"]), np.array(["x", "y"]))
+
+
+def test_an_array_that_did_not_change_shares_its_storage() -> None:
+    state = {"place": np.zeros((2, 3), order="F"), "n": np.arange(3)}
+    first = copy_state(state)
+    state["n"][1] = 9
+    second = copy_state(state, first)
+    assert second["place"] is first["place"]
+    assert (first["n"].tolist(), second["n"].tolist()) == ([0, 1, 2], [0, 9, 2])
+
+
 def test_arrays_of_other_types_are_different() -> None:
     assert not same_state(np.zeros(1, np.int64), np.zeros(1, np.float64))
 

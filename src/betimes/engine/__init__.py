@@ -1,6 +1,9 @@
 """The engine: hierarchies of detectors that speculate, replay and take back."""
 
 from betimes.engine.attenuation import Zone
+from betimes.engine.calibration.configuration import Calibration, CalibrationError
+from betimes.engine.calibration.iterative import calibrate
+from betimes.engine.calibration.walk import recalibrate
 from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.codec import CheckpointError
 from betimes.engine.engine import Engine
@@ -8,6 +11,8 @@ from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.stats import DetectorStats
 
 __all__ = [
+    "Calibration",
+    "CalibrationError",
     "CheckpointError",
     "CheckpointModel",
     "DetectorStats",
@@ -15,4 +20,6 @@ __all__ = [
     "Hierarchy",
     "HierarchyError",
     "Zone",
+    "calibrate",
+    "recalibrate",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,48 +21,66 @@ _SPARE = 1024
 
 
 class Arrivals:
-    """What arrives at a stage, in order: columns for the ordering unit, events for the detector."""
+    """What arrives at a stage, in order: columns for the ordering unit, events for the detector.
 
-    __slots__ = ("at", "batch", "events", "keys", "outputs")
+    Clock events that the detector does not take are columns only.
+    """
+
+    __slots__ = ("at", "batch", "event", "events", "keys", "outputs", "wanted")
 
     def __init__(
         self,
         batch: EventBatch,
-        events: list[Event],
         at: Ints,
-        outputs: dict[int, Output],
+        wanted: Ints,
+        events: list[Event],
         keys: list[Any] | None,
+        event: Callable[[int], Event],
+        outputs: dict[int, Output] | None = None,
     ) -> None:
         self.batch = batch
-        self.events = events
         self.at = at
         """The number of the input event with which each came."""
-        self.outputs = outputs
-        """Which of them are outputs of other stages, by index."""
+        self.wanted = wanted
+        """Which of them the detector takes."""
+        self.events = events
+        """These, one by one."""
         self.keys = keys
-        """The key whose state each concerns; None if there is one state for all."""
+        """The key whose state each of these concerns; None if there is one state for all."""
+        self.event = event
+        """Makes any of the arrivals an event."""
+        self.outputs = outputs or {}
+        """Which of them are outputs of other stages, by index."""
+
+    def one(self, index: int) -> tuple[Event, int]:
+        """An arrival as an event, and its number."""
+        return self.event(index), int(self.at[index])
 
 
 class Waiting:
-    """Arrivals by the ordering unit's row numbers, from the oldest that is not handled on."""
+    """Arrivals that the detector takes, by the ordering unit's row numbers, until handed out."""
 
     def __init__(self) -> None:
-        self.base = 0
+        self.count = 0
+        """The row number of the next arrival."""
         self.outputs: dict[int, Output] = {}
         self.rows: dict[str, int] = {}
         """The rows of outputs of other stages, by their identity."""
+        self._rows: Ints = np.empty(0, np.int64)
         self._events: list[Event] = []
         self._at: Ints = np.empty(0, np.int64)
         self._keys: list[Any] = []
-        self._old: dict[int, tuple[Event, int, Any]] = {}
 
     def put(self, arrivals: Arrivals) -> int:
         """Keep arrivals; return the row number of the first."""
-        first = self.base + len(self._events)
-        self._events += arrivals.events
-        self._at = np.concatenate((self._at, arrivals.at))
-        if arrivals.keys is not None:
-            self._keys += arrivals.keys
+        first = self.count
+        self.count += len(arrivals.batch)
+        if arrivals.events:
+            self._rows = np.concatenate((self._rows, first + arrivals.wanted))
+            self._at = np.concatenate((self._at, arrivals.at[arrivals.wanted]))
+            self._events += arrivals.events
+            if arrivals.keys is not None:
+                self._keys += arrivals.keys
         for index, output in arrivals.outputs.items():
             self.outputs[first + index] = output
             self.rows[output.id] = first + index
@@ -69,49 +88,37 @@ class Waiting:
 
     def take(self, rows: Ints) -> tuple[list[Event], Ints, list[Any] | None]:
         """Events, arrival numbers and keys of these rows."""
-        at = rows - self.base
-        if self._old and len(at) and at.min() < 0:
-            every = [self._one(row) for row in rows.tolist()]
-            keys = [key for *_, key in every] if self._keys else None
-            return [event for event, *_ in every], np.array([at for _, at, _ in every]), keys
+        if not len(rows):
+            return [], rows, None
+        at = self._rows.searchsorted(rows)
         numbers = at.tolist()
         keys = pick(self._keys, numbers) if self._keys else None
         return pick(self._events, numbers), self._at[at], keys
 
-    def _one(self, row: int) -> tuple[Event, int, Any]:
-        if row < self.base:
-            return self._old.pop(row)
-        at = row - self.base
-        return self._events[at], int(self._at[at]), self._keys[at] if self._keys else None
+    def trim(self, held: Ints) -> None:
+        """Drop what is not held any more."""
+        if len(self._rows) > 2 * len(held) + _SPARE:
+            kept = np.flatnonzero(np.isin(self._rows, held))
+            self._rows, self._at = self._rows[kept], self._at[kept]
+            numbers = kept.tolist()
+            self._events = pick(self._events, numbers)
+            self._keys = pick(self._keys, numbers) if self._keys else []
 
     def state_of(self) -> dict[str, Any]:
         """All that must be kept to go on elsewhere."""
         return {
-            "base": self.base,
+            "count": self.count,
             "outputs": {row: output.state_of() for row, output in self.outputs.items()},
+            "rows": self._rows,
             "events": self._events,
             "at": self._at,
             "keys": self._keys,
-            "old": self._old,
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Go on from what `state_of` kept."""
-        self.base = kept["base"]
+        self.count = kept["count"]
         self.outputs = {row: Output.resumed(o) for row, o in kept["outputs"].items()}
         self.rows = {output.id: row for row, output in self.outputs.items()}
-        self._events, self._at, self._keys = kept["events"], kept["at"], kept["keys"]
-        self._old = kept["old"]
-
-    def trim(self, held: Ints) -> None:
-        """Drop what is not held any more; a few old rows do not keep the others."""
-        count = len(self._events)
-        if count <= 2 * len(held) + _SPARE:
-            return
-        keep = self.base + count - len(held) - _SPARE // 2
-        old = held[held < keep].tolist()
-        self._old.update((row, self._one(row)) for row in old)
-        gone = keep - self.base
-        self._at = self._at[gone:]
-        del self._events[:gone], self._keys[:gone]
-        self.base = keep
+        self._rows, self._events, self._at = kept["rows"], kept["events"], kept["at"]
+        self._keys = kept["keys"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import time as wall
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,13 +23,16 @@ import pyarrow as pa
 
 from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import AttenuationControl, Load, Zone
+from betimes.engine.calibration.configuration import Calibration
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
 from betimes.engine.columns.stage import ColumnStage
-from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.hierarchy import Hierarchy, Node
+from betimes.engine.inputs import Inputs
 from betimes.engine.messages import News, Output
 from betimes.engine.retraction import Technique
 from betimes.engine.row_stage import RowStage
+from betimes.engine.slices import BatchStage
 from betimes.engine.split import Split
 from betimes.engine.stage import END, Stage, StageOptions, values_of
 from betimes.engine.stats import DetectorStats
@@ -46,11 +50,12 @@ from betimes.model.change import LATE, REJECTED, Change, ChangeBatch
 from betimes.model.duration import LONGEST
 from betimes.ordering import OrderingUnit, SlackPolicy
 from betimes.ordering.clock import EVERY
+from betimes.ordering.start import NOTHING_KNOWN
 
 Ints = npt.NDArray[np.int64]
 
 LATE_POLICIES = ("repair", "side", "drop")
-FORMAT = 1
+FORMAT = 2
 
 
 class Engine:
@@ -66,6 +71,8 @@ class Engine:
     >>> [(c.change_type, c.status, c.ts) for c in [*changes, *engine.finish()]]
     [('insert', 'final', 1), ('insert', 'provisional', 3), ('confirm', 'final', 3)]
     """
+
+    _unit_class: type[OrderingUnit] = OrderingUnit
 
     def __init__(
         self,
@@ -87,9 +94,14 @@ class Engine:
         by: str | None = None,
         order: str = "shared",
         zone: Zone | None = None,
+        calibration: Calibration | str | Path | None = None,
         time: Callable[[], float] = wall.perf_counter,
     ) -> None:
         hierarchy.check()
+        starts = {}
+        if calibration is not None:
+            calibration = Calibration.of(calibration).check(hierarchy)
+            starts = {name: known.start for name, known in calibration.detectors.items()}
         if late not in LATE_POLICIES:
             raise OptionError(f"expected late to be one of {LATE_POLICIES}, got late={late!r}")
         if errors not in ("stop", "skip"):
@@ -104,11 +116,11 @@ class Engine:
         self._split = None
         if order == "key":
             make = partial(
-                Engine, hierarchy,
+                type(self), hierarchy,
                 attenuation=attenuation, retraction=retraction, slack=slack, margin=margin,
                 min_slack=min_slack, max_slack=max_slack, max_late=max_late, decay=decay,
                 max_skew=max_skew, late=late, retention=retention, checkpoints=checkpoints,
-                errors=errors, by=by, zone=zone, time=time,
+                errors=errors, by=by, zone=zone, calibration=calibration, time=time,
             )  # fmt: skip
             self._split = Split(make)
         self._time = time
@@ -122,12 +134,13 @@ class Engine:
         self._stages: dict[str, Stage] = {}
         for number, (name, level) in enumerate(self._levels.items()):
             on = nodes[name].on
-            unit = OrderingUnit(
+            unit = self._unit_class(
                 clock=hierarchy.clock, on=None if EVERY in on else on, margin=margin,
                 max_late=max_late, decay=decay, max_skew=max_skew,
+                start=starts.get(name, NOTHING_KNOWN),
                 **_slack_of(level, slack, min_slack, max_slack),
             )  # fmt: skip
-            kind = ColumnStage if level == 1 and nodes[name].compiles else RowStage
+            kind = _kind(nodes[name], level)
             self._stages[name] = kind(nodes[name], level * 1000 + number, unit, options)
         for stage in self._stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
@@ -173,8 +186,6 @@ class Engine:
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
-        # Python detectors want events one by one; compiled patterns are content with columns.
-        rows = cache((lambda: events) if isinstance(events, list) else batch.rows)
         groups = self._groups(batch)
         if self._split is not None and groups is not None:
             return self._split.feed(batch, groups)
@@ -184,10 +195,8 @@ class Engine:
                 "before it into a new engine, or set errors='skip'"
             )
         self._check_types(batch)
-        inputs = {
-            name: stage.arrivals(batch, rows, groups, self._arrived)
-            for name, stage in self._stages.items()
-        }
+        every = Inputs(batch, groups, self._arrived, events if isinstance(events, list) else None)
+        inputs = {name: stage.arrivals(every) for name, stage in self._stages.items()}
         try:
             return self._feed(inputs, batch.ts)
         except BaseException as error:
@@ -240,8 +249,9 @@ class Engine:
         told: dict[str, News] = {}
         time = END if advance else self._newest
         nothing, last = EventBatch.concat([]), self._arrived
+        empty = Inputs(nothing, self._groups(nothing), last)
         for name, stage in self._stages.items():
-            arrivals = stage.arrivals(nothing, list, self._groups(nothing), last)
+            arrivals = stage.arrivals(empty)
             news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(_heard(stage, stage.finish(last, time)))
         return self._changes(told)
@@ -434,6 +444,13 @@ def _heard(stage: Stage, news: News) -> News:
     if stage.ledger is not None:
         stage.ledger.read(news, stage.reach)
     return news
+
+
+def _kind(node: Node, level: int) -> type[Stage]:
+    """Input events come as columns: whoever can read them so does."""
+    if level == 1 and node.compiles:
+        return ColumnStage
+    return BatchStage if level == 1 and node.maker.kind == "batch" else RowStage
 
 
 def _slack_of(

@@ -131,7 +131,7 @@ class Handling:
         self._runner = Runner(node)
         self._tried = self._snapshotter.stateless
         self.failures: dict[tuple[Any, Place], DetectorFailed] = {}
-        """Where detectors fail as things stand."""
+        self.judged: set[tuple[Any, Place]] = set()
         self._detectors: dict[Any, Any] = {}
         self._methods: dict[Any, Any] = {}
         self._timed = node.maker.timed
@@ -300,7 +300,8 @@ class Handling:
                     (row, event) for _, event in self._runner.run(method, [columns.events[row]])
                 ]
             except DetectorFailed as failure:
-                self.failures[place] = failure
+                if place not in self.judged:
+                    self.failures[place] = failure
                 detector = self._snapshotter.restore(saved)
         return made, detector
 

@@ -60,7 +60,9 @@ class Path:
         self._bounds = bounds
         """How far time had come before the batch, then after each arrival; only where asked for."""
         self._first = int(arrivals[0]) if len(arrivals) else 0
-        self._dense = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
+        as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
+        # Outputs from below come with the number of an input event, where others may be missing.
+        self._dense = as_many and bool((np.diff(arrivals) == 1).all())
 
     def at(self, arrival: int) -> tuple[int, int]:
         """Clock and slack when an event of this number had arrived."""
@@ -75,10 +77,11 @@ class Path:
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when events of these numbers had arrived."""
-        index = self._arrivals.searchsorted(arrivals, side="right")
-        clocks = np.concatenate(([self._before[0]], self._clocks))
-        slacks = np.concatenate(([self._before[1]], self._slacks))
-        return clocks[index], slacks[index]
+        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
+        index = self._arrivals.searchsorted(arrivals, side="right") - 1
+        known = np.flatnonzero(index >= 0)
+        clocks[known], slacks[known] = self._clocks[index[known]], self._slacks[index[known]]
+        return clocks, slacks
 
     def reaches(self, ts: int) -> int:
         """With which arrival of the batch time comes to `ts`; -1 if it had come there before."""
@@ -161,6 +164,38 @@ class OutputMaker:
             outputs.append(Output(
                 f"{base}-{copy}" if copy else base, event, (time, rank, (cause, n)), cause,
                 cause_event, at, now, slack, early if early > 0 else 0, group_of(key), code,
+                base, copy,
+            ))  # fmt: skip
+        return outputs
+
+    def make_slice(
+        self,
+        events: list[Event],
+        causes: list[Place],
+        cause_events: list[Event],
+        at: Ints,
+        key: Any,
+    ) -> list[Output]:
+        """What a detector per batch made for one key, in the order of what completed it.
+
+        `at` are the numbers of the events that had arrived then.
+        """
+        rank, identity, group, name = self._rank, self._identity, self._group_of(key), encode(key)
+        clocks, slacks = self.path.at_all(at)
+        before, n = None, 0
+        outputs = []
+        columns = (at.tolist(), clocks.tolist(), slacks.tolist())
+        for event, cause, cause_event, when, clock, slack in zip(
+            events, causes, cause_events, *columns, strict=True
+        ):
+            n = n + 1 if cause == before else 0
+            before = cause
+            base, copy = identity(event, n, cause, key)
+            now = cause[0] if clock == NEVER else clock
+            early = cause[0] + slack - now
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (event.ts, rank, (name, cause, n)),
+                cause, cause_event, when, now, slack, early if early > 0 else 0, group, key,
                 base, copy,
             ))  # fmt: skip
         return outputs

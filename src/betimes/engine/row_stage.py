@@ -27,25 +27,26 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.arrivals import Arrivals, Waiting
-from betimes.engine.handling import Disturbance, Handling, Replay
+from betimes.engine.handling import Disturbance, Handling
 from betimes.engine.hierarchy import Node
-from betimes.engine.history import ABSENT, Columns, Segment, pick
-from betimes.engine.messages import News, Output, Void
+from betimes.engine.history import ABSENT, Columns, Segment
+from betimes.engine.inputs import Inputs
+from betimes.engine.messages import News, Output
 from betimes.engine.outputs import Path
+from betimes.engine.replaying import ReplayingStage
 from betimes.engine.runner import DetectorFailed
-from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage, StageOptions, keys_of
-from betimes.model.batch import EventBatch
+from betimes.engine.stage import END, NOTHING, Ints, StageOptions, keys_of
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
 
 
-class RowStage(Stage):
+class RowStage(ReplayingStage):
     """One detector, its ordering unit, its history."""
 
     def __init__(self, node: Node, rank: int, unit: OrderingUnit, options: StageOptions) -> None:
         super().__init__(node, rank, unit, options)
-        self.handling = Handling(
+        self.handling: Handling = Handling(
             node,
             self._outputs,
             self.counts,
@@ -53,7 +54,6 @@ class RowStage(Stage):
             time=options.time,
         )
         self.history = self.handling.history
-        self._errors = options.errors
         self._waiting = Waiting()
         self._aside: set[str] = set()
         """Outputs from below that came too late and were not handled."""
@@ -76,19 +76,16 @@ class RowStage(Stage):
 
     # One batch
 
-    def arrivals(
-        self, batch: EventBatch, rows: Rows, groups: list[Any] | None, first: int
-    ) -> Arrivals:
-        events, at = rows(), np.arange(first, first + len(batch))
-        part = batch.without_payload()
-        mine = self.mine(batch)
-        if mine is not None:
-            part = EventBatch(batch.ts[mine], batch.codes[mine], batch.types)
-            at, events = at[mine], pick(events, mine.tolist())
-            groups = None if groups is None else pick(groups, mine.tolist())
-        on = [self.node.takes(type) for type in batch.types]
-        wanted = None if all(on) else np.flatnonzero(np.array(on)[part.codes]).tolist()
-        return Arrivals(part, events, at, {}, self.keys(events, groups, wanted))
+    def arrivals(self, inputs: Inputs) -> Arrivals:
+        on, sees = inputs.mask(self.node.takes), inputs.mask(self.sees)
+        part, at = inputs.columns(sees)
+        events = inputs.events(on)
+        keys = self.keys(events, inputs.groups_of(on))
+
+        def event(index: int) -> Event:
+            return inputs.batch[int(at[index]) - inputs.first]
+
+        return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
 
     def step(
         self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
@@ -107,9 +104,7 @@ class RowStage(Stage):
         answer = self.unit.feed(arrivals.batch)
         row = self._waiting.put(arrivals)
         self._follow(arrivals, answer, news, row)
-        for rejected in answer.step.rejected.tolist():
-            events, at, _ = self._waiting.take(np.array([rejected]))
-            news.rejected.append((events[0], at[0]))
+        self._note_suspects(arrivals, answer, row, news)
         columns = self._handed(answer, arrivals.at, row, news)
         last = int(arrivals.at[-1]) if len(arrivals.at) else first
         self._take_in(columns, disturbed, news, last, self._outputs.path.time)
@@ -162,18 +157,10 @@ class RowStage(Stage):
 
     def _handed(self, answer: Ordered, at: Ints, row: int, news: News) -> Columns:
         """What the unit hands out for the first time, in order of place."""
-        released, replayed = answer.released, answer.replayed
-        rows, places, ts = released.rows, released.at, released.ts
-        if len(replayed):
-            new = replayed.at >= 0
-            rows = np.concatenate((replayed.rows[new], rows))
-            places = np.concatenate((replayed.at[new], places))
-            ts = np.concatenate((replayed.ts[new], ts))
-        if len(replayed) or len(answer.late):
-            order = np.lexsort((rows, ts))
-            rows, places, ts = rows[order], places[order], ts[order]
+        rows, ts, made = self._first_handed(answer, at, row)
+        if not len(rows):
+            return Columns(ts, None, rows, [], made, None)
         events, ties, keys = self._waiting.take(rows)
-        made = at.take(places - row, mode="clip") if len(at) else at
         columns = Columns(ts, None, ties, events, made, keys)
         derived = self._place_outputs(columns, rows)
         if self._too_late or (len(ts) and ts.min() <= self._horizon):
@@ -219,28 +206,21 @@ class RowStage(Stage):
                 news.late.append((columns.events[index], late_by, which))
         return columns if len(wanted) == len(rows) else columns.pick(wanted)
 
-    def keys(
-        self, events: list[Event], groups: list[Any] | None, wanted: list[int] | None
-    ) -> list[Any] | None:
-        """The keys of input events; only the `wanted` rows concern the detector."""
-        by, who = self.node.by, f"detector {self.node.name!r}"
+    def keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
+        """The keys of events that the detector takes; `groups` are the engine's own."""
+        by = self.node.by
         if by is None:
             return groups
         if EVERY in self.node.on:
             # Nobody named the types: those without the column are a key of their own, as in SQL.
             keys = [event.payload.get(by) for event in events]
-        elif wanted is None:
-            keys = keys_of(events, by, who)
         else:
-            keys = [None] * len(events)
-            mine = keys_of([events[row] for row in wanted], by, who)
-            for row, key in zip(wanted, mine, strict=True):
-                keys[row] = key
+            keys = keys_of(events, by, f"detector {self.node.name!r}")
         return keys if groups is None else list(zip(groups, keys, strict=True))
 
     def key(self, event: Event, group: Any) -> Any:
         """The key of a single event."""
-        keys = self.keys([event], [group] if self._grouped else None, None)
+        keys = self.keys([event], [group] if self._grouped else None)
         return None if keys is None else keys[0]
 
     def state_of(self) -> dict[str, Any]:
@@ -276,6 +256,7 @@ class RowStage(Stage):
             "last": self.history.last,
             "detectors": self.handling.snapshots(),
             "failures": {place: str(error) for place, error in self.handling.failures.items()},
+            "judged": self.handling.judged,
             "aside": self._aside,
             "time": self.handling.time,
         }
@@ -307,6 +288,7 @@ class RowStage(Stage):
         self.handling.failures = {
             place: DetectorFailed(message) for place, message in kept["failures"].items()
         }
+        self.handling.judged = kept["judged"]
         self._aside = kept["aside"]
         self._resume_common(kept)
 
@@ -322,6 +304,9 @@ class RowStage(Stage):
     ) -> None:
         """Events behind what was handled disturb their keys, others follow; then time passes."""
         history = self.history
+        if not (len(columns) or disturbed or self.node.maker.timed):
+            self.handling.costs.note_batch(0, 0, 1)
+            return
         behind = columns.count_before(history.last)
         for row, segment in enumerate(history.insert(columns.part(0, behind))):
             place, at = columns.place(row), int(columns.at[row])
@@ -347,54 +332,12 @@ class RowStage(Stage):
     def _go_back(self, key: Any, disturbance: Disturbance, news: News) -> None:
         """Replay a disturbed key, and tell what that changed."""
         began = self._time()
-        replay = self.handling.replay(key, disturbance, on_demand=self.retraction.on_demand)
+        on_demand = self.retraction.on_demand
+        replay = self.handling.replay(key, disturbance, on_demand=on_demand)
         self.counts.replays += 1
         self.counts.replayed += replay.handled
-        self._republish(key, replay, disturbance, news)
+        self._republish(key, replay, disturbance, news, on_demand=on_demand)
         self.counts.replaying += self._time() - began
-
-    def _republish(self, key: Any, replay: Replay, disturbance: Disturbance, news: News) -> None:
-        """Tell what a replay changed: the differences, or all since if retraction is full."""
-        old, new = replay.old, replay.new
-        if not old and not new:
-            self._note_replay(replay, 0)
-            return
-        stay = {id(output) for output in new} & {id(output) for output in old}
-        gone = [output for output in old if id(output) not in stay]
-        self._note_replay(replay, len(gone))
-        if self.retraction.on_demand:
-            for output in gone:
-                output.why = disturbance.why
-            news.deleted += gone
-        else:
-            # A detector per batch may be handed its events in other batches, and so tell other
-            # causes than before.
-            since = min([disturbance.place, *(output.cause for output in gone)])
-            gone = [output for output in old if output.cause >= since]
-            stay -= {id(output) for output in gone}
-            news.voids.append(Void(key, since, disturbance.why))
-        for output in gone:
-            self._open.pop(output.id, None)
-        self.counts.retracted += len(gone)
-        self._publish([output for output in new if id(output) not in stay], news)
-
-    def _judge_failures(self) -> None:
-        """A failure whose place is final is the detector's own."""
-        failures = self.handling.failures
-        for place in [place for place in failures if place[1][0] <= self.final_to]:
-            failure = failures.pop(place)
-            if self._errors == "stop":
-                raise failure
-            self.counts.errors += 1
-
-    def _note_replay(self, replay: Replay, changed: int) -> None:
-        self.retraction.note(
-            outputs=len(replay.old),
-            changed=changed,
-            spared=replay.spared,
-            comparing=replay.comparing,
-            handling=self.handling.costs.process,
-        )
 
 
 def _known(columns: Columns, disturbed: dict[Any, Disturbance]) -> dict[Any, int]:

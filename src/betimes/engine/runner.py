@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import gt
 from typing import Any
 
 import msgspec
@@ -94,7 +95,7 @@ class Runner:
     def run(self, method: Any, events: Sequence[Event]) -> list[Made]:
         """Hand events of one key to a detector, in order."""
         if self._batch:
-            return self._run_batch(method, events)
+            return list(zip(*self.run_batch(method, EventBatch.from_rows(events)), strict=True))
         made: list[Made] = []
         event = None
         try:
@@ -147,21 +148,25 @@ class Runner:
         self._check((0, due) for due in made)
         return made
 
-    def _run_batch(self, method: Any, events: Sequence[Event]) -> list[Made]:
-        last = len(events) - 1
+    def run_batch(self, method: Any, batch: EventBatch) -> tuple[list[int], list[Event]]:
+        """Hand a slice to a detector per batch: what it makes, in the order of the rows."""
+        rows: list[int] = []
+        events: list[Event] = []
         try:
-            batch = EventBatch.from_rows(events)
-            made: list[Made] = []
             for item in listed(method(batch)):
                 if isinstance(item, Derived):
-                    made += zip(item.rows.tolist(), item.events(batch.ts), strict=True)
+                    rows += item.rows.tolist()
+                    events += item.events(batch.ts)
                 else:
-                    made.append((last, item))
-            made.sort(key=lambda pair: pair[0])
+                    rows.append(len(batch) - 1)
+                    events.append(item)
         except Exception as error:
-            raise self._failure(error, events[last], method) from error
-        self._check(made)
-        return made
+            raise self._failure(error, batch[len(batch) - 1], method) from error
+        self._check(enumerate(events))
+        if any(map(gt, rows, rows[1:])):
+            order = sorted(range(len(rows)), key=rows.__getitem__)
+            rows, events = [rows[n] for n in order], [events[n] for n in order]
+        return rows, events
 
     def _check(self, made: Iterable[Made]) -> None:
         """Refuse what is no event, or of a type that was not declared."""

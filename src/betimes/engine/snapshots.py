@@ -1,8 +1,9 @@
 """Snapshots of detectors: copies of their state that nothing else can change.
 
-A state whose attributes are immutable values, or flat containers of such, is copied attribute by
-attribute (immutable values cost a reference). Anything deeper is copied by `copy.deepcopy`, which
-also keeps shared references. A detector with its own `snapshot()` and `restore(state)` is asked.
+A state whose attributes are immutable values, arrays, or flat containers of such values, is copied
+attribute by attribute (immutable values cost a reference). Anything deeper is copied by
+`copy.deepcopy`, which also keeps shared references. A detector with its own `snapshot()` and
+`restore(state)` is asked.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _FLAT: dict[type, Callable[[Any], Any]] = {
     set: set.copy,
     dict: dict.copy,
     deque: deque.copy,
+    np.ndarray: np.ndarray.copy,
 }
 
 Snapshot = Any
@@ -35,6 +37,8 @@ def _is_flat(value: Any) -> bool:
         return True
     if kind is tuple or kind is frozenset:
         return all(_is_flat(item) and type(item) not in _FLAT for item in value)
+    if kind is np.ndarray:
+        return not value.dtype.hasobject
     if kind is dict:
         return _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
     return kind in _FLAT and _ATOMS.issuperset(map(type, value))
@@ -85,8 +89,10 @@ def same_state(one: Snapshot, other: Snapshot) -> bool:
     if kind in _ATOMS:
         return bool(one == other)
     if isinstance(one, np.ndarray):
-        alike = one.shape == other.shape and one.dtype == other.dtype
-        return alike and bool(np.array_equal(one, other))
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        # What is not known yet, NaN, is the same as it was.
+        return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
     if isinstance(one, dict):
         # In the same order: a detector can see it.
         return list(one) == list(other) and same_state([*one.values()], [*other.values()])

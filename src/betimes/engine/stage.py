@@ -23,6 +23,7 @@ from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import Load
 from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.hierarchy import Node
+from betimes.engine.inputs import Inputs
 from betimes.engine.ledger import Ledger
 from betimes.engine.messages import News, Output
 from betimes.engine.outputs import OutputMaker, Path
@@ -35,9 +36,6 @@ from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
-Rows = Callable[[], list[Event]]
-"""The events of a batch one by one, made when the first asks for them."""
-
 END = 2**63 - 1
 NOTHING: Ints = np.empty(0, np.int64)
 
@@ -79,6 +77,8 @@ class Stage(ABC):
         self._open: dict[str, Output] = {}
         self._unsure: dict[str, int] = {}
         self._too_late: dict[int, int] = {}
+        self._suspects: dict[int, tuple[Event, int]] = {}
+        """Clock events that may be absurd, by the unit's row number, with their arrivals."""
         self._loaded = (0.0, 0.0, 0)
         self.below: list[Stage] = []
         """The stages that publish what this one subscribes to."""
@@ -96,25 +96,16 @@ class Stage(ABC):
         """Take what arrives in a batch; `first` is the number of the batch's first arrival."""
 
     @abstractmethod
-    def arrivals(
-        self, batch: EventBatch, rows: Rows, groups: list[Any] | None, first: int
-    ) -> Arrivals:
+    def arrivals(self, inputs: Inputs) -> Arrivals:
         """What of a batch of input events arrives here; nothing is taken in yet.
 
-        Bad events are named. `first` is the number of the batch's first arrival.
+        Bad events are named.
         """
 
-    def mine(self, batch: EventBatch) -> Ints | None:
-        """The rows that concern this stage: events it takes, and those that move its clock.
-
-        None stands for all of them.
-        """
+    def sees(self, type: str) -> bool:
+        """Whether input events of this type concern it: it takes them, or they move its clock."""
         clock = self.clock
-        moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
-        wanted = [
-            self.node.takes(type) or move for type, move in zip(batch.types, moves, strict=True)
-        ]
-        return None if all(wanted) else np.flatnonzero(np.array(wanted)[batch.codes])
+        return clock is None or EVERY in clock or type in clock or self.node.takes(type)
 
     @abstractmethod
     def finish(self, last: int, time: int) -> News:
@@ -165,6 +156,12 @@ class Stage(ABC):
         self._outputs.path = Path(before, arrivals.at, clock, slack, bounds)
         if not len(clock):
             return
+        told = 0 if before[0] == NEVER else before[1]
+        steady = clock.min() != NEVER and (slack == told).all()
+        if steady and self._late == "repair":
+            # The common case: most is certain where the clock is furthest.
+            self._settled = max(self._settled, int(clock.max()) - max(told, 1))
+            return
         # As long as nothing is learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
         if clock[0] == NEVER:
@@ -172,9 +169,9 @@ class Stage(ABC):
         if self._late != "repair":
             self._note_late(arrivals, certain, row)
         self._settled = max(self._settled, int(certain.max()))
-        if slack[-1] != before[1] or self.unit.policy != "largest":
+        if slack[-1] != told or self.unit.policy != "largest":
             known = np.where(clock == NEVER, 0, slack)
-            for index in np.flatnonzero(np.diff(known, prepend=before[1]) > 0).tolist():
+            for index in np.flatnonzero(np.diff(known, prepend=told) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
                 news.notices.append((int(arrivals.at[index]), ts))
 
@@ -189,6 +186,18 @@ class Stage(ABC):
         late = (arrivals.batch.ts < settled) & wanted[arrivals.batch.codes]
         for index in np.flatnonzero(late).tolist():
             self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
+
+    def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, news: News) -> None:
+        """Report clock events that were put aside; remember those that may be."""
+        rejected, open_ = answer.step.rejected, self.unit.suspect_rows
+        if not (len(rejected) or open_ or self._suspects):
+            return
+        for number in rejected.tolist():
+            known = self._suspects.pop(number, None)
+            news.rejected.append(known or arrivals.one(number - row))
+        self._suspects = {
+            number: self._suspects.get(number) or arrivals.one(number - row) for number in open_
+        }
 
     def _certain(self) -> int:
         """Events up to this time can only be disturbed by one that breaks the slack."""
@@ -246,6 +255,7 @@ class Stage(ABC):
             "unsure": self._unsure,
             "copies": self._outputs.copies,
             "too_late": self._too_late,
+            "suspects": self._suspects,
             "settled": (self._settled, self.final_to),
             "before": self._outputs.path.end,
             "horizon": (self._horizon, self._dated_back),
@@ -254,7 +264,7 @@ class Stage(ABC):
 
     def _resume_common(self, kept: dict[str, Any]) -> None:
         self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
-        self._too_late = kept["too_late"]
+        self._too_late, self._suspects = kept["too_late"], kept["suspects"]
         self._settled, self.final_to = kept["settled"]
         self._outputs.path = Path(kept["before"])
         self._horizon, self._dated_back = kept["horizon"]

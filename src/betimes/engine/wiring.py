@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from betimes.engine.arrivals import Arrivals
 from betimes.engine.history import pick
 from betimes.engine.messages import News, Output
 from betimes.engine.row_stage import RowStage
-from betimes.engine.stage import Stage
+from betimes.engine.stage import Ints, Stage
 from betimes.model import PSEUDO, Event, EventBatch
 
 
@@ -34,27 +36,56 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     batch, at = inputs.batch, inputs.at
     types = dict.fromkeys((*batch.types, PSEUDO, *(o.event.type for o in outputs)))
     code = {name: number for number, name in enumerate(types)}
-    made_at = [n[0] for n in notices] + [o.at for o in outputs]
-    every_at = np.concatenate((at, np.array(made_at, np.int64)))
-    order = np.argsort(every_at, kind="stable")
-    more_ts = [n[1] for n in notices] + [o.event.ts for o in outputs]
+    more = len(notices) + len(outputs)
+    made_at = np.array([n[0] for n in notices] + [o.at for o in outputs], np.int64)
+    more_ts = np.array([n[1] for n in notices] + [o.event.ts for o in outputs], np.int64)
     more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
-    offset = len(at) + len(notices)
-    heads = np.zeros(len(every_at), np.int64)
-    heads[offset:] = [o.head_start for o in outputs]
-    merged = EventBatch(
-        np.concatenate((batch.ts, np.array(more_ts, np.int64)))[order],
-        np.concatenate((batch.codes, np.array(more_codes, np.int32)))[order],
+    # What is made with an arrival comes after it.
+    order = np.argsort(made_at, kind="stable")
+    place = np.empty(more, np.int64)
+    place[order] = at.searchsorted(made_at[order], side="right") + np.arange(more)
+    old = np.ones(len(at) + more, np.bool_)
+    old[place] = False
+    was = np.flatnonzero(old)
+
+    def merged(known: npt.NDArray[Any], new: Ints | list[int]) -> npt.NDArray[Any]:
+        column = np.empty(len(old), known.dtype)
+        column[was], column[place] = known, new
+        return column
+
+    heads = np.zeros(len(old), np.int64)
+    heads[place[len(notices) :]] = [o.head_start for o in outputs]
+    columns = EventBatch(
+        merged(batch.ts, more_ts),
+        merged(batch.codes, more_codes),
         tuple(types),
-        head_start=heads[order],
+        head_start=heads,
     )
-    rows = order.tolist()
-    every = inputs.events + [Event(PSEUDO, 0)] * len(notices) + [o.event for o in outputs]
-    keys = inputs.keys
-    if keys is not None:
-        assert isinstance(stage, RowStage)
-        mine = [stage.key(o.event, o.group) for o in outputs]
-        keys = pick(keys + [None] * len(notices) + mine, rows)
-    place = {old: new for new, old in enumerate(rows)}
-    found = {place[offset + i]: output for i, output in enumerate(outputs)}
-    return Arrivals(merged, pick(every, rows), every_at[order], found, keys)
+    found = dict(zip(place[len(notices) :].tolist(), outputs, strict=True))
+
+    def event(index: int) -> Event:
+        known = found.get(index)
+        return known.event if known else inputs.event(int(was.searchsorted(index)))
+
+    return Arrivals(columns, merged(at, made_at), *_taken(stage, inputs, was, found), event, found)
+
+
+def _taken(
+    stage: Stage, inputs: Arrivals, was: Ints, outputs: dict[int, Output]
+) -> tuple[Ints, list[Event], list[Any] | None]:
+    """What the detector takes of input events and outputs: indices, events, keys, in order."""
+    assert isinstance(stage, RowStage)
+    mine, events = list(outputs), [output.event for output in outputs.values()]
+    keys: list[Any] | None = None
+    if inputs.keys is not None:
+        keys = [stage.key(output.event, output.group) for output in outputs.values()]
+    if inputs.events:
+        mine = was[inputs.wanted].tolist() + mine
+        events = inputs.events + events
+        keys = None if keys is None or inputs.keys is None else inputs.keys + keys
+    order = sorted(range(len(mine)), key=mine.__getitem__)
+    return (
+        np.array(pick(mine, order), np.int64),
+        pick(events, order),
+        None if keys is None else pick(keys, order),
+    )

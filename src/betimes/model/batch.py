@@ -341,7 +341,11 @@ def _concat_payload(batches: Sequence[EventBatch]) -> Payload | None:
         return None
     tables = [payload for payload in payloads if isinstance(payload, pa.Table)]
     if len(tables) == len(payloads):
-        return pa.concat_tables(tables, promote_options="permissive")
+        alike = all(table.schema.equals(tables[0].schema) for table in tables[1:])
+        try:
+            return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
+        except pa.ArrowTypeError:
+            pass  # A column has changed its type; rows can hold anything.
     rows: list[dict[str, Any]] = []
     for batch, payload in zip(batches, payloads, strict=True):
         if payload is None:

@@ -6,8 +6,9 @@
 
 Each returns an event, any number of them (it may be a generator), or None. `on_batch` may also
 return `Derived`, events as columns, each with the row that completed it; a plain event counts as
-made at the end of its slice. It must not matter where slices are cut. What it writes must
-depend only on its state and on the events it is handed: no clock, no files, no randomness.
+made at the end of its slice. It must not matter where slices are cut. If its class says which
+payload columns it reads, as in `columns = ("x", "y")`, others are not kept for it. What it writes
+must depend only on its state and on the events it is handed: no clock, no files, no randomness.
 The state is the object's attributes, or what its own `snapshot()` returns and `restore(state)`
 takes back.
 
@@ -40,6 +41,7 @@ class Maker:
     def __init__(self, detector: Any) -> None:
         self.kind: Kind
         self.make: Callable[[], Any]
+        sample = detector
         if inspect.isclass(detector):
             self.kind, self.make = _kind(detector), detector
         elif hasattr(detector, "on_event") or hasattr(detector, "on_batch"):
@@ -47,7 +49,8 @@ class Maker:
         elif _is_function(detector) and _parameters(detector) == 1:
             self.kind, self.make = "function", lambda: detector
         elif callable(detector) and _parameters(detector) == 0:
-            self.kind, self.make = _kind(detector()), detector
+            sample = detector()
+            self.kind, self.make = _kind(sample), detector
         else:
             raise OptionError(
                 "expected a detector: a class or an object with on_event(event) or on_batch(batch),"
@@ -56,6 +59,20 @@ class Maker:
         self.name = getattr(detector, "__name__", None) or type(detector).__name__
         self.source = detector
         self.timed = self.kind == "event" and _is_timed(self.make)
+        self.columns = _columns(sample) if self.kind == "batch" else None
+        """The payload columns that a detector per batch reads; None if it did not say."""
+
+
+def _columns(detector: Any) -> tuple[str, ...] | None:
+    columns = getattr(detector, "columns", None)
+    if columns is None:
+        return None
+    if isinstance(columns, tuple | list) and all(isinstance(name, str) for name in columns):
+        return tuple(columns)
+    raise OptionError(
+        "expected columns of a detector per batch to be names of payload columns, as in "
+        f'columns = ("x", "y"), got columns={columns!r}'
+    )
 
 
 def _is_timed(make: Callable[[], Any]) -> bool:

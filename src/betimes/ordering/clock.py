@@ -96,6 +96,11 @@ class ClockLearner(BlockOfArrivals):
         self.chosen: int | None = None
         self.reason = f"every type, until {FIRST_CHOICE} events have arrived"
 
+    def begin_with(self, code: int, name: str) -> None:
+        """Take a type for the clock that an earlier run has chosen; reviews go on."""
+        self.chosen = code
+        self.reason = f"{name!r}: chosen when the stream was calibrated"
+
     def choose(self, ts: Ints, codes: Codes, types: Sequence[str]) -> bool:
         """Judge the types of a block; say whether the choice changed."""
         scores = {}

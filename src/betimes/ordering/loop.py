@@ -70,16 +70,19 @@ def _net(steps: list[Step]) -> tuple[Ints, Ints]:
 class Loop:
     """State and buffer of one ordering unit, in the form that the compiled loop wants."""
 
-    def __init__(self, policy: SlackPolicy, max_skew: int) -> None:
+    def __init__(self, policy: SlackPolicy, max_skew: int, start: int = 0) -> None:
         self.policy = policy
         self.state = state = np.zeros(kernel.N_STATE, np.int64)
         self.floats = floats = np.zeros(kernel.N_FLOATS)
         state[kernel.POLICY] = POLICIES.index(policy.name)
         state[kernel.MIN_SLACK], state[kernel.MAX_SLACK] = policy.min, policy.max
-        state[kernel.SLACK] = policy.min
+        state[kernel.SLACK] = known = min(max(start, policy.min), policy.max)
         state[kernel.MAX_SKEW], state[kernel.WINDOW] = max_skew, policy.window
         floats[kernel.MARGIN], floats[kernel.ATTENUATION] = policy.margin, 1.0
         floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay, policy.max_late
+        # A start is to each policy what it would have learned from one delay of that length.
+        floats[kernel.BASE] = start
+        state[kernel.FLOOR], state[kernel.FLOOR_LEFT] = start, policy.window if start else 0
         for field in (
             kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
             kernel.KEPT_FROM, kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
@@ -92,7 +95,7 @@ class Loop:
         self._buffer = np.empty((3, _ROOM), np.int64)
         self._end = 0
         self.suspects = 0
-        self.clock, self.slack = kernel.NEVER, policy.min
+        self.clock, self.slack = kernel.NEVER, known
         self._out = np.empty((3, 4, _ROOM), np.int64)
         self._links = np.empty((2, _ROOM), np.int64)
         self._work = np.empty((6, _ROOM), np.int64)

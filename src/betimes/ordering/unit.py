@@ -35,6 +35,7 @@ from betimes.ordering.loop import NOTHING, Loop, Step
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
+from betimes.ordering.start import NOTHING_KNOWN, Start
 from betimes.ordering.stats import OrderingStats
 
 Ints = npt.NDArray[np.int64]
@@ -53,7 +54,8 @@ class OrderingUnit:
     handed out (None: all). See `SlackPolicy` for `slack`, `margin`, `min_slack`, `max_slack`,
     `decay` and `max_late`. A clock event more than `max_skew` ahead is put aside unless others
     confirm it. `unique=("source", "number")` names payload columns that tell duplicates, which are
-    dropped; the last `remember` events are known by them.
+    dropped; the last `remember` events are known by them. `start` is what is known before the first
+    event.
 
     >>> unit = OrderingUnit(clock="A")
     >>> [
@@ -82,6 +84,7 @@ class OrderingUnit:
         max_skew: Duration | None = "1h",
         unique: tuple[str, str] | None = None,
         remember: int = 1_000_000,
+        start: Start = NOTHING_KNOWN,
     ) -> None:
         policy = SlackPolicy.parse(
             slack, margin=margin, min_slack=min_slack, max_slack=max_slack,
@@ -94,7 +97,8 @@ class OrderingUnit:
         self._learner = ClockLearner(skew) if self._clock is None else None
         self._offsetter = OffsetLearner(skew) if several else None
         self._duplicates = None if unique is None else Duplicates(unique, remember)
-        self._loop = Loop(policy, skew)
+        self._start = start
+        self._loop = Loop(policy, skew, start.slack)
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
@@ -110,6 +114,8 @@ class OrderingUnit:
         self._no_heads = np.zeros(1, np.int64)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
         self._helpers = (self._learner, self._offsetter, self._duplicates)
+        if self._learner is not None and start.clock is not None:
+            self._learner.begin_with(self._code(start.clock), start.clock)
 
     @property
     def policy(self) -> str:
@@ -374,7 +380,7 @@ class OrderingUnit:
 
     def _translate(self, batch: EventBatch) -> Codes:
         """The types of a batch in this unit's codes."""
-        if batch.types is not self._known:
+        if batch.types != self._known:
             table = [self._code(name) for name in batch.types]
             same = table == list(range(len(table)))
             self._translation = None if same else np.array(table, dtype=np.int32)
@@ -385,7 +391,8 @@ class OrderingUnit:
         if name not in self._codes:
             self._codes[name] = len(self._types)
             self._types = (*self._types, name)
-            column = np.array([[self._role(name)], [0], [0]])
+            offset = 0 if self._offsetter is None else self._start.offsets.get(name, 0)
+            column = np.array([[self._role(name)], [offset], [0]])
             self._table = np.append(self._table, column, axis=1)
         return self._codes[name]
 
@@ -412,7 +419,8 @@ class OrderingUnit:
             if self._learner.choose(ts, codes, self._types):
                 for code, name in enumerate(self._types):
                     self._table[kernel.ROLE, code] = self._role(name)
-                anew = Loop(self._loop.policy, int(self._state[kernel.MAX_SKEW]))
+                skew = int(self._state[kernel.MAX_SKEW])
+                anew = Loop(self._loop.policy, skew, self._start.slack)
                 anew.run(self._table.copy(), ts, codes, heads)
                 self._loop.learn_from(anew)
 

@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from betimes.engine.arrivals import Arrivals
-from betimes.engine.columns.store import Interned, Keys, encoded
+from betimes.engine.columns.store import Interned
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import pick
+from betimes.engine.keys import Keys, key_codes
 from betimes.engine.runner import DetectorFailed
-from betimes.engine.stage import NOTHING, Ints
+from betimes.engine.stage import Ints
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
-from betimes.model.event import Event
-from betimes.ordering.clock import EVERY
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 
@@ -27,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 class ColumnArrivals(Arrivals):
     """What arrives at a stage of columns: the batch, and of it what concerns the pattern."""
 
-    __slots__ = ("found", "own", "part", "wanted")
+    __slots__ = ("found", "own", "part")
 
     def __init__(
         self,
@@ -38,18 +36,12 @@ class ColumnArrivals(Arrivals):
         found: Ints,
         own: Floats,
     ) -> None:
-        super().__init__(batch, [], at, {}, None)
-        self.wanted = wanted
-        """The rows of the batch that concern the pattern."""
+        super().__init__(batch, at, wanted, [], None, batch.__getitem__)
         self.part = part
-        """These events."""
+        """The events that concern the pattern."""
         self.found = found
         """The same as the compiled loop wants them."""
         self.own = own
-
-    def one(self, index: int) -> tuple[Event, int]:
-        """An event of the batch, and its arrival number."""
-        return self.batch[index], int(self.at[index])
 
 
 class Reader:
@@ -66,7 +58,8 @@ class Reader:
     def read(self, batch: EventBatch, at: Ints, groups: list[Any] | None) -> ColumnArrivals:
         """What arrives: `at` are the arrival numbers, `groups` the engine's own keys."""
         wanted, bits, part, own = self._read(batch)
-        keys = self._key_codes(part, None if groups is None else pick(groups, wanted.tolist()))
+        mine = None if groups is None else pick(groups, wanted.tolist())
+        keys = key_codes(self._node, self.keys, part, mine)
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
@@ -99,25 +92,3 @@ class Reader:
         bits = np.concatenate([part[1] for part in parts], axis=1)
         own = np.concatenate([part[3] for part in parts], axis=1)
         return wanted, bits, batch.take(wanted), own
-
-    def _key_codes(self, part: EventBatch, groups: list[Any] | None) -> Ints:
-        by, who = self._node.by, f"detector {self._node.name!r}"
-        if not len(part):
-            return NOTHING
-        if by is None:
-            return self.keys.codes([None] * len(part) if groups is None else groups)
-        if EVERY in self._node.on and not isinstance(part.payload, pa.Table):
-            codes, values = encoded(_with_column(part, by), by, who)
-        else:
-            codes, values = encoded(part, by, who)
-        if groups is None:
-            return self.keys.codes(values)[codes]
-        return self.keys.codes(
-            [(g, values[c]) for g, c in zip(groups, codes.tolist(), strict=True)]
-        )
-
-
-def _with_column(batch: EventBatch, column: str) -> EventBatch:
-    """The batch with a column in every row, null where it was missing."""
-    rows = [{column: None, **event.payload} for event in batch.rows()]
-    return EventBatch(batch.ts, batch.codes, batch.types, rows)

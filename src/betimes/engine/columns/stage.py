@@ -26,11 +26,10 @@ from betimes.engine.columns.runs import Runs
 from betimes.engine.columns.shaper import Shaper
 from betimes.engine.columns.store import Store
 from betimes.engine.hierarchy import Node
-from betimes.engine.history import pick
+from betimes.engine.inputs import Inputs
 from betimes.engine.messages import TIME, News, Output
 from betimes.engine.outputs import Path, encode
-from betimes.engine.stage import END, NOTHING, Ints, Rows, Stage, StageOptions
-from betimes.model.batch import EventBatch
+from betimes.engine.stage import END, NOTHING, Ints, Stage, StageOptions
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.patterns import kernel
@@ -67,23 +66,13 @@ class ColumnStage(Stage):
         self._waiting = np.empty((N_EVENT, 0), np.int64)
         self._waiting_own = np.empty((len(self._program.columns), 0))
         self._waiting_rows = NOTHING
-        self._suspects: dict[int, tuple[Event, int]] = {}
 
     # One batch
 
-    def arrivals(
-        self,
-        batch: EventBatch,
-        rows: Rows,  # noqa: ARG002 - columns will do
-        groups: list[Any] | None,
-        first: int,
-    ) -> Arrivals:
-        at = np.arange(first, first + len(batch))
-        mine = self.mine(batch)
-        if mine is not None:
-            batch, at = batch.take(mine), at[mine]
-            groups = None if groups is None else pick(groups, mine.tolist())
-        return self._reader.read(batch, at, groups)
+    def arrivals(self, inputs: Inputs) -> Arrivals:
+        mine = inputs.mask(self.sees)
+        _, at = inputs.columns(mine)
+        return self._reader.read(inputs.part(mine), at, inputs.groups_of(mine))
 
     def step(
         self,
@@ -128,20 +117,6 @@ class ColumnStage(Stage):
         self._waiting_own = np.concatenate((self._waiting_own, arrivals.own), axis=1)
         self._waiting_rows = np.concatenate((self._waiting_rows, row + arrivals.wanted))
         self._runs.know(len(self._keys.values))
-
-    def _note_suspects(
-        self, arrivals: ColumnArrivals, answer: Ordered, row: int, news: News
-    ) -> None:
-        """Report clock events that were put aside; remember those that may be."""
-        for number in answer.step.rejected.tolist():
-            known = self._suspects.pop(number, None)
-            news.rejected.append(known or arrivals.one(number - row))
-        for number in self.unit.suspect_rows:
-            if number >= row and number not in self._suspects:
-                self._suspects[number] = arrivals.one(number - row)
-        if self._suspects:
-            kept = set(self.unit.suspect_rows)
-            self._suspects = {n: known for n, known in self._suspects.items() if n in kept}
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         if not self._program.holds_back:
@@ -386,7 +361,6 @@ class ColumnStage(Stage):
             "interned": self._reader.interned.state_of(),
             "store": self._store.state_of(),
             "waiting": (self._waiting, self._waiting_own, self._waiting_rows),
-            "suspects": self._suspects,
             "numbers": (self._stamp, self._passed, self._row),
         }
 
@@ -404,5 +378,4 @@ class ColumnStage(Stage):
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
         self._waiting, self._waiting_own, self._waiting_rows = kept["waiting"]
-        self._suspects = kept["suspects"]
         self._stamp, self._passed, self._row = kept["numbers"]

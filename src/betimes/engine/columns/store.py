@@ -1,4 +1,4 @@
-"""What compiled patterns keep of events: keys as numbers, and payloads by the events' numbers."""
+"""What compiled patterns keep of events: values as numbers, payloads by the events' numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.engine.stage import keys_of
-from betimes.model.batch import EventBatch, Payload
+from betimes.engine.keys import Keys
+from betimes.engine.payloads import read, written
+from betimes.model.batch import EventBatch
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
 
@@ -19,52 +20,6 @@ Floats = npt.NDArray[np.float64]
 _MANY = 50_000
 _EXACT = 2**53
 """Whole numbers up to here are exact as floats."""
-
-
-class Keys:
-    """Numbers for keys, in the order in which they were first seen."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._codes: dict[Any, int] = {}
-
-    def codes(self, values: list[Any]) -> Ints:
-        """The numbers of these keys."""
-        known = self._codes
-        try:
-            return np.array([known[value] for value in values], np.int64)
-        except KeyError:
-            return np.array([self._code(value) for value in values], np.int64)
-
-    def _code(self, value: Any) -> int:
-        code = self._codes.get(value)
-        if code is None:
-            code = self._codes[value] = len(self.values)
-            self.values.append(value)
-        return code
-
-    def resume(self, values: list[Any]) -> None:
-        """Go on with these keys."""
-        self.values = values
-        self._codes = {value: code for code, value in enumerate(values)}
-
-
-def encoded(batch: EventBatch, column: str, who: str) -> tuple[Ints, list[Any]]:
-    """A payload column as numbers, and the values that they stand for."""
-    payload = batch.payload
-    if isinstance(payload, pa.Table) and column in payload.column_names:
-        values = payload[column]
-        if not pa.types.is_nested(values.type):
-            whole: Any = values.unify_dictionaries().combine_chunks()
-            if isinstance(whole, pa.ChunkedArray):
-                whole = pa.concat_arrays(whole.chunks)
-            if not pa.types.is_dictionary(whole.type):
-                whole = whole.dictionary_encode(null_encoding="encode")
-            indices = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-            return indices, whole.dictionary.to_pylist()
-    keys = keys_of(batch.rows(), column, who)
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], np.int64), list(numbers)
 
 
 class Interned:
@@ -254,7 +209,7 @@ class Store:
     def state_of(self) -> dict[str, Any]:
         """All that must be kept to go on elsewhere."""
         chunks = [
-            (c.numbers, c.batch.ts, c.batch.codes, c.batch.types, _written(c.batch.payload))
+            (c.numbers, c.batch.ts, c.batch.codes, c.batch.types, written(c.batch.payload))
             for c in self._chunks
         ]
         return {"count": self.count, "chunks": chunks}
@@ -263,7 +218,7 @@ class Store:
         """Go on from what `state_of` kept."""
         self.count = kept["count"]
         self._chunks = [
-            Chunk(numbers, EventBatch(ts, codes, types, _read(payload)))
+            Chunk(numbers, EventBatch(ts, codes, types, read(payload)))
             for numbers, ts, codes, types, payload in kept["chunks"]
         ]
         self._size = self._kept = sum(len(chunk.numbers) for chunk in self._chunks)
@@ -274,21 +229,3 @@ def _joined(chunks: list[Chunk]) -> Chunk:
     if isinstance(batch.payload, pa.Table):
         batch.payload = batch.payload.combine_chunks()
     return Chunk(np.concatenate([chunk.numbers for chunk in chunks]), batch)
-
-
-def _written(payload: Payload | None) -> Any:
-    """A payload as data: Arrow's own format, or rows."""
-    if not isinstance(payload, pa.Table):
-        return None if payload is None else list(payload)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, payload.schema) as writer:
-        writer.write_table(payload)
-    return sink.getvalue().to_pybytes()
-
-
-def _read(payload: Any) -> Payload | None:
-    if not isinstance(payload, bytes):
-        rows: Payload | None = payload
-        return rows
-    with pa.ipc.open_stream(payload) as reader:
-        return reader.read_all()

@@ -1,0 +1,185 @@
+"""Iterative calibration: a recorded stream is run until every detector starts with the right slack.
+
+The slack of a detector on level 1 depends on the input alone: one run over the recording tells it.
+What a detector on level 2 needs depends on when those of level 1 let go of their events, and in the
+first run they let go too early, because they had to learn. So the second run starts level 1 with
+what the first has shown, and shows what level 2 needs; and so on. By induction, run *i* measures
+level *i* under the conditions that will hold in the end, and it takes at most as many runs as there
+are levels (paper *slack*, section III-A and Algorithm 2). One more run, in which nothing changes,
+is the proof; it often comes early.
+
+Every run measures anew, so a level that an early run has taught nonsense, out of events that were
+in the wrong order, forgets it. (With a `margin` this is not so: what a run has added to the slack
+depends on its course, so there a slack only grows.) All runs wait for the whole slack, attenuation
+1: the delays above level 1 are then the same for every cut into batches.
+
+If the clock is learned, too, the first run is for that, and one more may be necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from betimes.engine.calibration.configuration import (
+    Calibration,
+    RunOutcome,
+    Setting,
+)
+from betimes.engine.calibration.parts import sub_delays
+from betimes.engine.calibration.probes import Measured, MeasuringEngine
+from betimes.engine.hierarchy import Hierarchy
+from betimes.model import PSEUDO, Event, EventBatch, OptionError
+from betimes.ordering import SlackPolicy
+from betimes.ordering.clock import EVERY
+
+Batch = EventBatch | pa.Table | pa.RecordBatch | list[Event]
+Recording = Batch | Iterable[Event] | Callable[[], Iterable[Batch]]
+OnRun = Callable[[int, RunOutcome], None]
+
+ENDS = ("advance", "stay", "open")
+
+
+def calibrate(
+    hierarchy: Hierarchy,
+    events: Recording,
+    *,
+    end: str = "advance",
+    max_runs: int | None = None,
+    on_run: OnRun | None = None,
+    measured_on: str = "a recorded stream",
+    **engine_options: Any,
+) -> Calibration:
+    """Find what the detectors of a hierarchy should start with, from a recorded stream.
+
+    `events` is the recording in order of arrival: whatever `Engine.feed` takes, or a function that
+    gives its batches anew for each run. `end` says what happens at its end: time runs out
+    (`"advance"`), stays at the last event (`"stay"`), or nothing is said (`"open"`). `on_run` is
+    called after each run. Other options are those of the engine that will run the stream.
+
+    >>> from betimes import Event, Hierarchy
+    >>> pairs = Hierarchy(clock="A")
+    >>> pairs.add(lambda event: Event("late B", event.ts), on="B", emits="late B", name="b")
+    >>> found = calibrate(pairs, [Event("A", 0), Event("A", 9), Event("B", 5), Event("A", 10)])
+    >>> found.detectors["b"].slack, len(found.runs), found.settled
+    (5, 2, True)
+    """
+    check_end(end)
+    options = measuring_options(engine_options)
+    batches = _batches(events)
+
+    def measure(current: Calibration) -> Measured:
+        engine = MeasuringEngine(hierarchy, calibration=current, **options)
+        for batch in batches():
+            engine.feed(batch)
+        return engine.measured_at(end)
+
+    margin = float(engine_options.get("margin", 0.0))
+    return iterate(
+        hierarchy, measure, margin=margin, max_runs=max_runs, on_run=on_run, measured_on=measured_on
+    )
+
+
+def check_end(end: str) -> None:
+    if end not in ENDS:
+        raise OptionError(f"expected end to be one of {', '.join(ENDS)}, got end={end!r}")
+
+
+def iterate(
+    hierarchy: Hierarchy,
+    measure: Callable[[Calibration], Measured],
+    *,
+    margin: float,
+    max_runs: int | None,
+    on_run: OnRun | None,
+    measured_on: str,
+) -> Calibration:
+    """Run and compare, whatever does the runs."""
+    most = most_runs(hierarchy) if max_runs is None else max_runs
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise OptionError(f"expected max_runs to be a whole number from 1, got max_runs={most!r}")
+    current, runs = Calibration.nothing(hierarchy, measured_on), []
+    for number in range(1, most + 1):
+        measured = measure(current)
+        found = configuration(hierarchy, measured, current, margin)
+        changed = {
+            name: (current.detectors[name].slack, setting.slack)
+            for name, setting in found.detectors.items()
+            if setting.start != current.detectors[name].start
+        }
+        runs.append(RunOutcome(measured.rows, measured.late, changed))
+        current = replace(found, runs=tuple(runs))
+        if on_run is not None:
+            on_run(number, runs[-1])
+        if not changed:
+            break
+    return current
+
+
+def most_runs(hierarchy: Hierarchy) -> int:
+    """As many as there are levels, and one to see that nothing changes; clocks may need another."""
+    clock = hierarchy.clock
+    learned = clock is None or len(clock) > 1
+    return max(hierarchy.levels().values()) + 1 + learned
+
+
+def measuring_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of an engine, as far as they matter for measuring."""
+    slack = options.get("slack", "largest")
+    if SlackPolicy.parse(slack).label == "fixed":
+        raise OptionError(
+            f"expected a slack that is learned, got slack={slack!r}: calibration finds out how "
+            "long to wait, and there is nothing to find if that is fixed; leave slack out"
+        )
+    return {**options, "slack": "largest", "attenuation": 1.0, "late": "repair"}
+
+
+def _batches(events: Recording) -> Callable[[], Iterable[Batch]]:
+    if callable(events):
+        return events
+    kept: Batch
+    if isinstance(events, EventBatch | pa.Table | pa.RecordBatch | list):
+        kept = events
+    else:
+        kept = list(events)
+
+    def once() -> Iterator[Batch]:
+        yield kept
+
+    return once
+
+
+def configuration(
+    hierarchy: Hierarchy, measured: Measured, current: Calibration, margin: float
+) -> Calibration:
+    """What detectors should start with, after a run that started with `current`.
+
+    A detector waits at least as long as those below it, even if these have made nothing.
+    """
+    published = {type for node in hierarchy for type in node.emits}
+    nodes = {node.name: node for node in hierarchy}
+    settings: dict[str, Setting] = {}
+    for name, before in current.detectors.items():
+        node, delays = nodes[name], measured.delays.get(name, {})
+        below = [settings[p].slack for p in settings if set(nodes[p].emits).intersection(node.on)]
+        slack = max([*delays.values(), *below], default=0)
+        if margin > 0:
+            slack = max(slack, measured.slack.get(name, 0))
+        jitter = {t: delays.get(t, 0) for t in node.on if t not in published and t != EVERY}
+        if EVERY in node.on:
+            jitter |= {t: d for t, d in delays.items() if t not in published and t != PSEUDO}
+        settings[name] = Setting(
+            before.level,
+            slack,
+            before.clock or measured.clocks.get(name),
+            measured.offsets.get(name, {}),
+            jitter,
+        )
+    found = replace(current, detectors=settings)
+    parts = sub_delays(hierarchy, measured, found)
+    return replace(
+        found, detectors={name: replace(each, emits=parts[name]) for name, each in settings.items()}
+    )

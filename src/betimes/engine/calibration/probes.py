@@ -1,0 +1,228 @@
+"""Measuring: an engine that notes the delays of what arrives at its detectors, type by type.
+
+The **delay** of an event is what the ordering unit takes for it: the clock at the next update minus
+its time. An ordering unit keeps the largest delay only; here every type has its own, so that it can
+be told from what a slack is made. Two things are added that a unit which learns on the way cannot
+know or does not need:
+
+* Events after the last update of the clock have a delay, too: the clock is at least where it is.
+* An event must find its own time open: if it is behind the clock when it arrives, it needs a slack
+  that exceeds `clock - ts`. Where derived events come in, this also holds for an event that is not
+  behind: events of one time have an order there, whatever the order of their arrival.
+
+A notice, the pseudo event by which a detector tells its readers that it waits longer now, counts as
+an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.engine import Engine
+from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.messages import News, Output
+from betimes.model import PSEUDO, Event, EventBatch
+from betimes.model.change import ChangeBatch
+from betimes.ordering import NEVER, Ordered, OrderingUnit, kernel
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+FAR = 2**63 - 1
+
+
+class Probe:
+    """Notes the largest delay of each type at one ordering unit."""
+
+    def __init__(self) -> None:
+        self.delays: dict[str, int] = {}
+        self.step = 0
+        """The largest step of the clock."""
+        self.ranked = False
+        """Whether events of one time have an order other than that of their arrival."""
+        self._clock = NEVER
+        self._open: dict[str, int] = {}
+        """The oldest event of each type since the last update of the clock."""
+
+    def note(self, batch: EventBatch, clock: Ints, moving: dict[str, int], max_skew: int) -> None:
+        """Note a batch; `clock` has the clock after each arrival, `moving` what moves it.
+
+        A clock that falls back by more than `max_skew` was absurd, and the unit has begun again.
+        """
+        before = np.concatenate(([self._clock], clock[:-1]))
+        again = np.flatnonzero((clock < before) & ((clock == NEVER) | (clock < before - max_skew)))
+        if len(again):
+            self.delays.clear()
+            self._open.clear()
+            self.step, self._clock = 0, NEVER
+            first = int(again[-1])
+            batch, clock = batch.part(first, len(batch)), clock[first:]
+        if len(batch):
+            self._note(batch, clock, moving)
+
+    def _note(self, batch: EventBatch, clock: Ints, moving: dict[str, int]) -> None:
+        count = len(batch)
+        before = np.concatenate(([self._clock], clock[:-1]))
+        known = before != NEVER
+        times = batch.ts if batch.head_start is None else batch.ts - batch.head_start
+        updates = _updates(batch, before, clock, moving)
+        following = np.where(updates, np.arange(count), count)
+        following = np.minimum.accumulate(following[::-1])[::-1]
+        if following[0] < count:
+            self._close(int(clock[following[0]]))
+        delays = np.append(clock, clock[-1])[following] - times
+        behind = before >= times if self.ranked else before > times
+        delays = np.maximum(delays, np.where(known & behind, before - times + 1, 0))
+        delays[np.append(clock, clock[-1])[following] == NEVER] = 0
+        largest, oldest = np.zeros(len(batch.types), np.int64), np.full(len(batch.types), FAR)
+        np.maximum.at(largest, batch.codes, delays)
+        still_open = following == count
+        np.minimum.at(oldest, batch.codes[still_open], times[still_open])
+        present = np.bincount(batch.codes, minlength=len(batch.types)) > 0
+        for code in np.flatnonzero(present).tolist():
+            name = batch.types[code]
+            self._larger(name, int(largest[code]))
+            if oldest[code] != FAR:
+                self._open[name] = min(int(oldest[code]), self._open.get(name, FAR))
+        if known.any():
+            self.step = max(self.step, int((clock[known] - before[known]).max()))
+        self._clock = int(clock[-1])
+
+    def _close(self, clock: int) -> None:
+        """The clock was updated: what waited for it has its delay."""
+        for name, oldest in self._open.items():
+            self._larger(name, clock - oldest)
+        self._open.clear()
+
+    def _larger(self, name: str, delay: int) -> None:
+        self.delays[name] = max(delay, self.delays.get(name, 0))
+
+
+def _updates(batch: EventBatch, before: Ints, clock: Ints, moving: dict[str, int]) -> Mask:
+    """Which arrivals update the clock: it moves, or a clock event says again what time it is."""
+    offsets = np.array([moving.get(name, 0) for name in batch.types], np.int64)
+    moves = np.array([name in moving for name in batch.types], np.bool_)
+    again = moves[batch.codes] & (batch.ts + offsets[batch.codes] == clock)
+    updates: Mask = (clock != before) | again
+    return updates
+
+
+class WatchedUnit(OrderingUnit):
+    """An ordering unit with a probe."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.probe = Probe()
+
+    def feed(
+        self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+    ) -> Ordered:
+        batch = EventBatch.of(events)
+        answer = super().feed(batch)
+        max_skew = int(self._state[kernel.MAX_SKEW])
+        self.probe.note(batch, answer.clock, self.stats.clock_offsets, max_skew)
+        return answer
+
+
+class Measured(msgspec.Struct):
+    """What a run has shown about each detector; it travels between processes."""
+
+    delays: dict[str, dict[str, int]] = {}
+    """By detector and type, also of types that only move its clock."""
+    back_setting: dict[str, dict[str, int]] = {}
+    slack: dict[str, int] = {}
+    steps: dict[str, int] = {}
+    clocks: dict[str, str] = {}
+    """Clock types that were learned."""
+    offsets: dict[str, dict[str, int]] = {}
+    late: int = 0
+    rows: int = 0
+
+    def add(self, other: Measured) -> None:
+        """Take the larger of each; of clocks, what came first; of offsets, the smaller."""
+        for mine, theirs in (
+            (self.delays, other.delays), (self.back_setting, other.back_setting),
+        ):  # fmt: skip
+            for name, values in theirs.items():
+                _take(mine.setdefault(name, {}), values)
+        _take(self.slack, other.slack)
+        _take(self.steps, other.steps)
+        self.clocks = other.clocks | self.clocks
+        for name, values in other.offsets.items():
+            known = self.offsets.setdefault(name, dict(values))
+            for type, offset in values.items():
+                known[type] = min(offset, known.get(type, offset))
+        self.late += other.late
+        self.rows += other.rows
+
+
+def _take(largest: dict[str, int], values: dict[str, int]) -> None:
+    for name, value in values.items():
+        largest[name] = max(value, largest.get(name, 0))
+
+
+class MeasuringEngine(Engine):
+    """An engine that waits for the whole slack, and whose units are watched."""
+
+    _unit_class = WatchedUnit
+
+    def __init__(self, hierarchy: Hierarchy, **options: Any) -> None:
+        super().__init__(hierarchy, **options)
+        self._back_setting: dict[str, dict[str, int]] = {}
+        for stage in self._stages.values():
+            assert isinstance(stage.unit, WatchedUnit)
+            stage.unit.probe.ranked = bool(stage.below)
+
+    def _changes(self, told: dict[str, News]) -> ChangeBatch:
+        for name, news in told.items():
+            self._note_outputs(self._back_setting.setdefault(name, {}), news.inserted)
+        return super()._changes(told)
+
+    @staticmethod
+    def _note_outputs(largest: dict[str, int], outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            event = output.event
+            back = output.cause[0] - event.ts
+            if back > largest.get(event.type, -1):
+                largest[event.type] = max(back, 0)
+
+    def measured_at(self, end: str) -> Measured:
+        """All that was seen, with what the end of the stream brings."""
+        if end != "open":
+            self.finish(advance=end == "advance")
+        return self.measured
+
+    @property
+    def measured(self) -> Measured:
+        """All that was seen so far; with order="key", the largest of all keys."""
+        total = Measured()
+        if self._split is not None:
+            for part in self._split.engines.values():
+                assert isinstance(part, MeasuringEngine)
+                total.add(part.measured)
+            return total
+        for name, stage in self._stages.items():
+            unit = stage.unit
+            assert isinstance(unit, WatchedUnit)
+            stats = unit.stats
+            node = stage.node
+            total.delays[name] = {
+                type: delay
+                for type, delay in unit.probe.delays.items()
+                if type == PSEUDO or node.takes(type)
+            }
+            total.slack[name], total.steps[name] = stats.slack, unit.probe.step
+            if self.hierarchy.clock is None and len(stats.clock_types) == 1:
+                total.clocks[name] = stats.clock_types[0]
+            elif len(self.hierarchy.clock or ()) > 1:
+                total.offsets[name] = dict(stats.clock_offsets)
+            total.late += stats.late
+        total.back_setting = self._back_setting
+        total.rows = self._arrived
+        return total
