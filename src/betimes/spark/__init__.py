@@ -1,5 +1,6 @@
 """The pipeline on Spark Structured Streaming: early and right detections out of a late stream."""
 
+from betimes.spark.calibrating import calibrate
 from betimes.spark.detection import detect
 from betimes.spark.folding import late, rejected, table
 from betimes.spark.guard import BusyError
@@ -14,6 +15,7 @@ __all__ = [
     "RunError",
     "ShippingError",
     "Statistics",
+    "calibrate",
     "detect",
     "late",
     "rejected",

@@ -24,24 +24,28 @@ ROWS_PER_FEED = 100_000
 
 def detect_batch(rows: DataFrame, job: Job) -> DataFrame:
     """All changes of a stream that has ended."""
-    if ROUTE not in rows.columns:
-        rows = rows.withColumn(ROUTE, F.lit(0))
-    position = F.col(job.arrival) if job.arrival else F.monotonically_increasing_id()
-    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROUTE))
-    ordered = placed.sortWithinPartitions(ROUTE, POSITION).drop(POSITION)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for changes in run_slots(job, batches):
             yield from changes.to_batches()
 
-    return ordered.mapInArrow(run, change_schema())
+    return in_slots(rows, job).mapInArrow(run, change_schema())
+
+
+def in_slots(rows: DataFrame, job: Job) -> DataFrame:
+    """The rows slot by slot, each slot in order of arrival."""
+    if ROUTE not in rows.columns:
+        rows = rows.withColumn(ROUTE, F.lit(0))
+    position = F.col(job.arrival) if job.arrival else F.monotonically_increasing_id()
+    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROUTE))
+    return placed.sortWithinPartitions(ROUTE, POSITION).drop(POSITION)
 
 
 def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Feed rows that come slot by slot, each slot in order of arrival."""
     live: LiveEngine | None = None
     head = first_head(job)
-    for slot, piece in _pieces(batches):
+    for slot, piece in pieces(batches):
         if live is None or live.slot != slot:
             if live is not None:
                 yield live.finish()
@@ -53,7 +57,7 @@ def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]
         yield live.finish()
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Tables of one slot each, large enough to be worth a call."""
     waiting: list[pa.Table] = []
     slot, rows = 0, 0

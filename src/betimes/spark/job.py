@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from betimes.engine import CheckpointError, Engine, Hierarchy
+from betimes.engine import Calibration, CheckpointError, Engine, Hierarchy
 from betimes.model import OptionError
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
@@ -65,6 +65,9 @@ class Job:
         _check_choices(results, slots, by, options)
         if results == "final":
             options = {"late": "side", "attenuation": 1.0} | options
+        if options.get("calibration") is not None:
+            # Read here: workers need not reach the file.
+            options = options | {"calibration": Calibration.of(options["calibration"])}
         identity = {
             "format": FORMAT,
             "hierarchy": f"clock {hierarchy.clock}\n{hierarchy.explain()}",

@@ -63,7 +63,10 @@ def _where(job: JobFile) -> str:
 
 
 def _options(job: JobFile) -> list[str]:
-    options = [f"{name} {value}" for name, value in job.detect.options.items()]
+    options = [
+        f"{name} {shown(value) if name == 'calibration' else value}"
+        for name, value in job.detect.options.items()
+    ]
     return [", ".join(options)] if options else []
 
 

@@ -17,7 +17,7 @@ from betimes.cli.jobs.jobfile import JobFile
 from betimes.cli.jobs.keys import Problems
 from betimes.cli.jobs.lines import Place
 from betimes.cli.speaking import say
-from betimes.engine import Engine, Hierarchy
+from betimes.engine import CalibrationError, Engine, Hierarchy
 from betimes.model import BetimesError
 from betimes.patterns import PatternWarning, pattern
 
@@ -39,6 +39,8 @@ def hierarchy_of(job: JobFile) -> Hierarchy:
     problems.stop_if_any()
     try:
         engine_for(job, hierarchy)
+    except CalibrationError as error:
+        problems.add(_DETECT, "calibration", str(error))
     except BetimesError as error:
         problems.add(_DETECT, None, str(error))
     problems.stop_if_any()

@@ -79,6 +79,7 @@ DETECT_KEYS: Shape = {
     "retention": Key(duration),
     "checkpoints": Key(model),
     "errors": Key(choice("stop", "skip")),
+    "calibration": Key(text),
 }
 NOT_FOR_ENGINE = ("hierarchy", "clock", "inputs", "order")
 
@@ -232,7 +233,7 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
         content,
         {name: table for name, table in whole_file.items() if isinstance(table, dict)},
         Source(**_placed(sources, file, "path")),
-        _detect(detects, _patterns(patterns, problems)),
+        _detect(_placed(detects, file, "calibration"), _patterns(patterns, problems)),
         Running(**_placed(engines, file, "checkpoint")),
         Sink(**_placed(sinks, file, "path", "current")),
     )

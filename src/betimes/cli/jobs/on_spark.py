@@ -71,7 +71,7 @@ class SparkRun:
             if stop:
                 return Outcome.stopped
             if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-                raise _in_words(error) from error
+                raise in_words(error) from error
             raise
 
     def _run(self, stop: Stop, *, follow: bool) -> Outcome:
@@ -118,14 +118,7 @@ class SparkRun:
         from betimes import spark as bs
 
         job = self._job
-        log = _log_file(job)
-        self._progress.note(f"starting Spark, which writes its own messages to {shown(str(log))}")
-        with _stderr_to(log):
-            session = bs.session(
-                f"betimes {job.file.stem}", master=job.engine.master,
-                config={"spark.ui.enabled": "false"} | job.engine.config,
-            )  # fmt: skip
-        ship_modules(session, job)
+        session = session_of(job, self._progress)
         rows = self._rows(session, simulated)
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
@@ -227,6 +220,37 @@ class SparkRun:
                 _count(folder, sink.format, self._tally)
 
 
+def session_of(job: JobFile, progress: Progress) -> Any:
+    """The session of a job; its workers have the modules that lie beside the job file."""
+    from betimes import spark as bs
+
+    log = _log_file(job)
+    progress.note(f"starting Spark, which writes its own messages to {shown(str(log))}")
+    with _stderr_to(log):
+        session = bs.session(
+            f"betimes {job.file.stem}", master=job.engine.master,
+            config={"spark.ui.enabled": "false"} | job.engine.config,
+        )  # fmt: skip
+    ship_modules(session, job)
+    return session
+
+
+def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
+    """The rows of files, or of a simulated stream, as a table that has an end."""
+    source = job.source
+    if source.format == "simulate":
+        Simulated(source).write_files(simulated, source.batch_rows)
+        return session.read.parquet(str(simulated))
+    options = _CSV | source.options if source.format == "csv" else source.options
+    reader = session.read.format(source.format).options(**options)
+    if source.columns:
+        columns = (f"`{name}` {kind}" for name, kind in source.columns.items())
+        reader = reader.schema(", ".join(columns))
+    elif source.format == "csv":
+        reader = reader.option("inferSchema", "true")
+    return reader.load(source.path)
+
+
 def _count(folder: Path, format: str, tally: Tally) -> None:  # noqa: A002
     """Add the changes in a folder to the counts."""
     columns = ["change_type", "status", "type", "ts", "detected_at"]
@@ -247,7 +271,7 @@ def _count(folder: Path, format: str, tally: Tally) -> None:  # noqa: A002
                 tally.final += status == "final"
 
 
-def _in_words(error: Exception) -> Exception:
+def in_words(error: Exception) -> Exception:
     """An error of Spark itself, without its trace."""
     from betimes.spark import RunError
     from betimes.spark.running import reason

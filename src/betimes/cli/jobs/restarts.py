@@ -25,8 +25,11 @@ from betimes.engine import CheckpointError, Hierarchy
 from betimes.model import BetimesError, StreamEndedError
 
 FORMAT = 1
-_FREE = ("attenuation", "retraction", "checkpoints", "errors")
-"""Options that may differ between a run and its restart: no state depends on them."""
+_FREE = ("attenuation", "retraction", "checkpoints", "errors", "calibration")
+"""Options that may differ between a run and its restart: no state depends on them.
+
+A calibration is for the beginning; what a checkpoint has learned since goes before it.
+"""
 
 
 class BusyError(BetimesError, RuntimeError):

@@ -1,0 +1,108 @@
+"""Iterative calibration as a batch job: the slots of a recorded stream run side by side.
+
+Each run over the recording is one Spark job. It brings the rows to their slots as `detect` does,
+every slot measures with an engine of its own, and what comes back is a record a slot. A detector
+must start with what the worst of its slots needs, so the largest of each is taken, and the next run
+starts all slots with it. How many runs there are, and why, is told in
+`betimes.engine.calibration.iterative`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from betimes.engine import Calibration, Hierarchy
+from betimes.engine.calibration.iterative import OnRun, check_end, iterate, measuring_options
+from betimes.engine.calibration.probes import Measured, MeasuringEngine
+from betimes.model import EventBatch, OptionError
+from betimes.spark.batch import in_slots, pieces
+from betimes.spark.intake import check_columns, take_in
+from betimes.spark.job import Job
+from betimes.spark.rows import plain
+
+_RECORD = "measured binary"
+
+
+def calibrate(
+    df: DataFrame,
+    hierarchy: Hierarchy,
+    *,
+    time: str = "ts",
+    type: str = "type",
+    arrival: str | None = None,
+    by: str | None = None,
+    order: str = "shared",
+    slots: int | None = None,
+    payload: Sequence[str] | None = None,
+    end: str = "advance",
+    max_runs: int | None = None,
+    on_run: OnRun | None = None,
+    measured_on: str = "a recorded stream",
+    **options: Any,
+) -> Calibration:
+    """Find what the detectors of a hierarchy should start with, from a recorded stream.
+
+    The arguments are those of `detect` and of `betimes.calibrate`. Use the slots that the stream
+    will run with: what a slot sees of the clock depends on its keys.
+    """
+    check_end(end)
+    if df.isStreaming:
+        raise OptionError(
+            "expected a batch DataFrame, got a streaming one: calibration runs a recorded stream "
+            "several times; read it with spark.read"
+        )
+    wanted = measuring_options(options)
+
+    def measure(current: Calibration) -> Measured:
+        job = Job.of(
+            hierarchy, time=time, type=type, arrival=arrival, by=by, order=order,
+            results="provisional", slots=slots if slots is not None else 1 if by is None else 4,
+            options={**wanted, "calibration": current},
+        )  # fmt: skip
+        check_columns(df, job)
+        return _measure(take_in(df, job, payload), job, end)
+
+    margin = float(options.get("margin", 0.0))
+    return iterate(
+        hierarchy, measure, margin=margin, max_runs=max_runs, on_run=on_run, measured_on=measured_on
+    )
+
+
+def _measure(rows: DataFrame, job: Job, end: str) -> Measured:
+    """One run: what all slots have shown."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for measured in measure_slots(job, batches, end):
+            record = pa.array([msgspec.msgpack.encode(measured)], pa.binary())
+            yield pa.RecordBatch.from_arrays([record], ["measured"])
+
+    total = Measured()
+    for record in in_slots(rows, job).mapInArrow(run, _RECORD).collect():
+        total.add(msgspec.msgpack.decode(record.measured, type=Measured))
+    return total
+
+
+def measure_slots(job: Job, batches: Iterator[pa.RecordBatch], end: str) -> Iterator[Measured]:
+    """Feed rows that come slot by slot, each slot in order of arrival."""
+    engine: MeasuringEngine | None = None
+    slot = 0
+    for now, piece in pieces(batches):
+        if engine is None or now != slot:
+            if engine is not None:
+                yield engine.measured_at(end)
+            engine, slot = _engine(job), now
+        batch, _ = EventBatch.sift_arrow(
+            plain(piece), time=job.time, type=job.type, arrival=job.arrival
+        )
+        engine.feed(batch)
+    if engine is not None:
+        yield engine.measured_at(end)
+
+
+def _engine(job: Job) -> MeasuringEngine:
+    return MeasuringEngine(job.hierarchy, by=job.by, order=job.order, **job.options)
