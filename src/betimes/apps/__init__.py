@@ -1,0 +1,1 @@
+"""Applications built on betimes: `soccer`, a match seen by a real-time locating system."""

@@ -1,0 +1,86 @@
+"""Where players are: heat maps, and the line of offside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from betimes.apps.soccer.detectors.sensors import team_of
+from betimes.apps.soccer.stadium import NUREMBERG, Stadium
+from betimes.model import Event
+
+GRIDS = {"8x13": (8, 13), "16x25": (16, 25), "32x50": (32, 50), "64x100": (64, 100)}
+"""Cells across the pitch and along it."""
+SECOND = 1_000_000
+
+
+@dataclass
+class HeatMap:
+    """In which cell of each grid every player spent the last second, once a second.
+
+    An event has the shares of one second, so maps of any window are sums of events
+    (`queries.heat_map`), and nothing has to be kept here for longer than that second.
+    """
+
+    stadium: ClassVar[Stadium] = NUREMBERG
+    every: ClassVar[int] = SECOND
+
+    frames: list[Event] = field(default_factory=list)
+    deadline: int | None = None
+
+    def on_event(self, event: Event) -> None:
+        # A frame ends the tick it stands for: that of a full second belongs to the second before.
+        self.deadline = ((event.ts - 1) // self.every + 1) * self.every + 1
+        self.frames.append(event)
+
+    def on_time(self, ts: int) -> Iterator[Event]:
+        """The second is over."""
+        for grid in GRIDS:
+            yield self._shares(grid, ts - 1)
+        self.frames.clear()
+        self.deadline = None
+
+    def _shares(self, grid: str, end: int) -> Event:
+        pitch, (across, along) = self.stadium.pitch, GRIDS[grid]
+        wide, high = (pitch.right - pitch.left) / across, (pitch.top - pitch.bottom) / along
+        counts: Counter[tuple[str, int]] = Counter()
+        for frame in self.frames:
+            for player, x, y in zip(frame["player"], frame["x"], frame["y"], strict=True):
+                column = min(max(int((x - pitch.left) // wide), 0), across - 1)
+                row = min(max(int((y - pitch.bottom) // high), 0), along - 1)
+                counts[player, row * across + column] += 1
+        totals: Counter[str] = Counter()
+        for (player, _), count in counts.items():
+            totals[player] += count
+        payload = {
+            "grid": grid,
+            "player": [player for player, _ in counts],
+            "cell": [cell for _, cell in counts],
+            "share": [round(count / totals[player], 4) for (player, _), count in counts.items()],
+        }
+        return Event("heat", end, payload)
+
+
+@dataclass
+class OffsideLine:
+    """Where the last man but one of each team stands, told when it has moved by a metre."""
+
+    stadium: ClassVar[Stadium] = NUREMBERG
+    step: ClassVar[float] = 1.0
+
+    told: dict[str, float] = field(default_factory=dict)
+
+    def on_event(self, event: Event) -> Iterator[Event]:
+        places: dict[str, list[float]] = {"A": [], "B": []}
+        for player, y in zip(event["player"], event["y"], strict=True):
+            places[team_of(self.stadium, player)].append(y)
+        for team, ys in places.items():
+            if len(ys) < 2:
+                continue
+            goal = self.stadium.defended(team, event.ts).y
+            line = sorted(ys, key=lambda y: abs(goal - y))[1]
+            if team not in self.told or abs(line - self.told[team]) >= self.step:
+                self.told[team] = line
+                yield Event("offside_line", event.ts, {"team": team, "y": round(line, 2)})

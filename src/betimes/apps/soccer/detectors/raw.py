@@ -1,0 +1,263 @@
+"""Level 1: detectors that read raw positions, per batch and as columns.
+
+A stadium sends tens of thousands of positions a second; what leaves this level is a few hundred
+events. Each detector here is a compiled loop (`kernel.py`) with its state in arrays.
+
+| detector | tells |
+|---|---|
+| `Proximity` | `near`, `not_near`: a player comes within 1 m of a ball, or leaves it |
+|  | `around`: who is within 1 m of a ball while it is accelerated by 55 m/s2 or more |
+| `Peaks` | `peak`: an acceleration by 55 m/s2 or more is over; velocity before and after |
+| `Crossings` | `crossed`: a ball leaves the pitch, and where |
+| `BallTrack` | `ball_track`: place and velocity of a ball on the pitch, fifty times a second |
+| `PlayerTrack` | `frame`: place and speed of all players, ten times a second |
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from betimes.apps.soccer.detectors import kernel
+from betimes.apps.soccer.detectors.sensors import Floats, Ints, Sensors, columns_of, look_up
+from betimes.apps.soccer.stadium import NUREMBERG, Goal, Stadium
+from betimes.model import Derived, EventBatch
+
+KICK = 55.0
+"""Acceleration in m/s2 from which the challenge calls it a hit."""
+REACH = 1.0
+"""How near a ball must be to a sensor of a player to be hit by him, in metres."""
+LEAVE = 1.25
+"""How far it must be not to be near any more: further, or noise would make a player come and go."""
+HOLD = 3_000
+"""A peak is over when the acceleration was below for so long, in microseconds."""
+LONGEST = 20_000
+"""No contact lasts longer: a peak is told by then."""
+STALE = 250_000
+"""Where a limb was so long ago says nothing any more."""
+TICK = 100_000
+"""The time between two frames."""
+BALL_TICK = 20_000
+"""The time between two reports of a ball."""
+SPAN = 5
+"""Speed is measured over so many ticks: shorter, and each stride would show."""
+BACK = 0.1
+"""A ball that was out is in again when it is so far inside, in metres."""
+
+
+class _Raw:
+    """What all have in common: the stadium."""
+
+    stadium: ClassVar[Stadium] = NUREMBERG
+    sensors: ClassVar[Sensors] = Sensors(NUREMBERG)
+
+    @property
+    def _pitch(self) -> Floats:
+        pitch = self.stadium.pitch
+        return np.array([pitch.left, pitch.right, pitch.bottom, pitch.top])
+
+
+def _through(goal: Goal, x: float, z: float) -> bool:
+    return goal.left < x < goal.right and z < goal.height
+
+
+class Peaks(_Raw):
+    """A ball is accelerated as only a contact does; with its velocity before and after."""
+
+    columns = ("sid", "x", "y", "z", "vx", "vy", "vz", "acceleration")
+
+    def __init__(self) -> None:
+        balls = len(self.stadium.balls)
+        self.state: Ints = np.zeros((balls, kernel.N_PEAK), np.int64)
+        self.held: Floats = np.zeros((balls, 17))
+
+    def on_batch(self, batch: EventBatch) -> Derived | None:
+        ball = look_up(self.sensors.balls, batch.numbers("sid"))
+        n = len(batch)
+        rows, starts = np.empty(n, np.int64), np.empty(n, np.int64)
+        found = np.empty((n, 14))
+        count = kernel.peaks(
+            batch.ts, ball, columns_of(batch, self.columns[1:]), KICK, HOLD, LONGEST,
+            self.state, self.held, rows, starts, found,
+        )  # fmt: skip
+        if count == 0:
+            return None
+        before, after = ("x", "y", "z", "vx", "vy", "vz"), ("x1", "y1", "z1", "vx1", "vy1", "vz1")
+        payload: dict[str, Any] = {
+            name: np.round(found[:count, column], 3)
+            for column, name in enumerate((*before, *after, "a"))
+        }
+        payload["ball"] = [self.stadium.balls[int(b)] for b in found[:count, 13]]
+        payload["start"] = starts[:count]
+        return Derived("peak", rows=rows[:count], payload=payload)
+
+
+class Proximity(_Raw):
+    """Who is near a ball: comings and goings, and all who are there when it is hit.
+
+    Each peak of acceleration has one `around`: as soon as somebody is within reach, or else with
+    nobody when the peak is over.
+    """
+
+    columns = ("sid", "x", "y", "z", "acceleration")
+
+    def __init__(self) -> None:
+        balls, limbs = len(self.stadium.balls), len(self.sensors.person_of)
+        self.state: Ints = np.zeros((balls, kernel.N_PEAK), np.int64)
+        self.limbs: Floats = np.full((limbs, 3), np.inf)
+        self.seen: Ints = np.full(limbs, -STALE, np.int64)
+        self.near: Ints = np.zeros((balls, len(self.sensors.names)), np.int64)
+
+    def on_batch(self, batch: EventBatch) -> list[Derived]:
+        sids, columns = batch.numbers("sid"), columns_of(batch, self.columns[1:])
+        ball, limb = look_up(self.sensors.balls, sids), look_up(self.sensors.limbs, sids)
+        room = (2 * len(self.sensors.names) + 1) * int(np.count_nonzero(ball >= 0))
+        rows, kinds, balls, persons = (np.empty(room, np.int64) for _ in range(4))
+        distances = np.empty(room)
+        count = kernel.proximity(
+            batch.ts, ball, limb, columns, self.sensors.person_of,
+            KICK, HOLD, LONGEST, REACH, LEAVE, STALE,
+            self.state, self.limbs, self.seen, self.near,
+            rows, kinds, balls, persons, distances,
+        )  # fmt: skip
+        made = []
+        for kind, type in ((kernel.NEAR, "near"), (kernel.NOT_NEAR, "not_near")):
+            which = np.flatnonzero(kinds[:count] == kind)
+            if len(which):
+                payload: dict[str, Any] = {
+                    "player": [self.sensors.names[p] for p in persons[which]],
+                    "ball": [self.stadium.balls[b] for b in balls[which]],
+                }
+                made.append(Derived(type, rows=rows[which], payload=payload))
+        which = np.flatnonzero(kinds[:count] == kernel.AROUND)
+        if len(which):
+            rows, balls, persons = rows[which], balls[which], persons[which]
+            made.append(self._around(columns, rows, balls, persons, distances[which]))
+        return made
+
+    def _around(
+        self, columns: Floats, rows: Ints, balls: Ints, persons: Ints, distances: Floats
+    ) -> Derived:
+        """One event for each peak, with all who are around the ball."""
+        players: list[list[str]] = []
+        metres: list[list[float]] = []
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        for low, high in zip(first, [*first[1:], len(rows)], strict=True):
+            there = [n for n in range(low, high) if persons[n] >= 0]
+            players.append([self.sensors.names[persons[n]] for n in there])
+            metres.append([round(float(distances[n]), 3) for n in there])
+        payload: dict[str, Any] = {
+            "ball": [self.stadium.balls[b] for b in balls[first]],
+            "players": players,
+            "distances": metres,
+        }
+        for column, name in enumerate(("x", "y", "z", "a")):
+            payload[name] = np.round(columns[column, rows[first]], 3)
+        return Derived("around", rows=rows[first], payload=payload)
+
+
+class Crossings(_Raw):
+    """A ball crosses a line outwards: which line, where, and whether through a goal."""
+
+    columns = ("sid", "x", "y", "z")
+
+    def __init__(self) -> None:
+        balls = len(self.stadium.balls)
+        self.inside: Ints = np.zeros(balls, np.int64)
+        self.last: Floats = np.zeros((balls, 3))
+        self.last_ts: Ints = np.zeros(balls, np.int64)
+
+    def on_batch(self, batch: EventBatch) -> Derived | None:
+        ball = look_up(self.sensors.balls, batch.numbers("sid"))
+        n = len(batch)
+        rows, times, lines = (np.empty(n, np.int64) for _ in range(3))
+        found = np.empty((n, 5))
+        count = kernel.crossings(
+            batch.ts, ball, columns_of(batch, self.columns[1:]), self._pitch, BACK,
+            self.inside, self.last, self.last_ts, rows, times, lines, found,
+        )  # fmt: skip
+        if count == 0:
+            return None
+        places = np.round(found[:count, :3], 3).tolist()
+        # The first goal is at the high end.
+        ends = (1 - found[:count, 4].astype(int)).tolist()
+        goal_line = (lines[:count] == kernel.GOAL_LINE).tolist()
+        goals = [
+            line and _through(self.stadium.pitch.goals[end], x, z)
+            for line, end, (x, _, z) in zip(goal_line, ends, places, strict=True)
+        ]
+        payload: dict[str, Any] = {
+            "ball": [self.stadium.balls[int(b)] for b in found[:count, 3]],
+            "line": ["goal" if line else "touch" for line in goal_line],
+            "end": ends,
+            "goal": goals,
+        } | {axis: [place[n] for place in places] for n, axis in enumerate("xyz")}
+        return Derived("crossed", rows=rows[:count], ts=times[:count], payload=payload)
+
+
+class BallTrack(_Raw):
+    """Where a ball on the pitch is and how it moves, fifty times a second."""
+
+    columns = ("sid", "x", "y", "z", "vx", "vy", "vz")
+
+    def __init__(self) -> None:
+        self.told: Ints = np.full(len(self.stadium.balls), -1, np.int64)
+
+    def on_batch(self, batch: EventBatch) -> Derived | None:
+        sids = batch.numbers("sid")
+        columns = columns_of(batch, self.columns[1:])
+        rows = np.empty(len(batch), np.int64)
+        ball = look_up(self.sensors.balls, sids)
+        count = kernel.ticks(batch.ts, ball, columns, self._pitch, 0.5, BALL_TICK, self.told, rows)
+        if count == 0:
+            return None
+        rows = rows[:count]
+        payload: dict[str, Any] = {"ball": sids[rows]}
+        for column, name in enumerate(self.columns[1:]):
+            payload[name] = np.round(columns[column, rows], 3)
+        return Derived("ball_track", rows=rows, payload=payload)
+
+
+class PlayerTrack(_Raw):
+    """Where all players are and how fast they run, ten times a second.
+
+    A player is where the mean of his two legs is, over a tick; his speed is how far he came in the
+    last half second. The sway of a stride cancels out.
+    """
+
+    columns = ("sid", "x", "y")
+    tick: ClassVar[int] = TICK
+    span: ClassVar[int] = SPAN
+
+    def __init__(self) -> None:
+        players = len(self.sensors.names)
+        self.now: Ints = np.full(1, -1, np.int64)
+        self.sums: Floats = np.zeros((2 * players, 3))
+        self.legs: Floats = np.full((2 * players, 2), np.inf)
+        self.past: Floats = np.zeros((players, self.span + 1, 2))
+        self.known: Ints = np.zeros(players, np.int64)
+        self.last: Ints = np.full(players, -2, np.int64)
+
+    def on_batch(self, batch: EventBatch) -> Derived | None:
+        leg = look_up(self.sensors.legs, batch.numbers("sid"))
+        room = int(np.count_nonzero(np.diff(batch.ts // self.tick))) + 2
+        rows, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        out = np.empty((room, len(self.sensors.names), 3))
+        count = kernel.frames(
+            batch.ts, leg, columns_of(batch, self.columns[1:]), self.tick,
+            self.now, self.sums, self.legs, self.past, self.known, self.last,
+            rows, ends, out,
+        )  # fmt: skip
+        if count == 0:
+            return None
+        names = np.array(self.sensors.names, object)
+        out = np.round(out[:count], 6)
+        there = ~np.isnan(out[:, :, 0])
+        payload: dict[str, Any] = {
+            "player": [names[seen].tolist() for seen in there],
+            "x": [frame[seen, 0].tolist() for frame, seen in zip(out, there, strict=True)],
+            "y": [frame[seen, 1].tolist() for frame, seen in zip(out, there, strict=True)],
+            "speed": [frame[seen, 2].tolist() for frame, seen in zip(out, there, strict=True)],
+        }
+        return Derived("frame", rows=rows[:count], ts=ends[:count], payload=payload)

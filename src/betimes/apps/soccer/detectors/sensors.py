@@ -1,0 +1,100 @@
+"""What the detectors of the lowest level know about the stadium: who wears which sensor.
+
+Class attributes of a detector are its configuration, attributes of the object are its state. So
+`configured` makes a class for a stadium, and snapshots hold nothing but what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.apps.soccer.stadium import Stadium
+from betimes.model import EventBatch
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Kind = TypeVar("Kind", bound=type)
+
+TOUCHING = ("leg", "arm", "torso")
+"""Kinds of sensors that tell where a person is."""
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """Numbers of balls, legs and limbs by sensor; -1 where a sensor is something else."""
+
+    stadium: Stadium
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Those who play, by their numbers."""
+        return tuple(person.name for person in self.stadium.persons if person.plays)
+
+    @cached_property
+    def balls(self) -> Ints:
+        """The number of the ball."""
+        return self._table({sid: number for number, sid in enumerate(self.stadium.balls)})
+
+    @cached_property
+    def legs(self) -> Ints:
+        """Twice the number of the player, and one more for his second leg."""
+        return self._table({sid: 2 * person + nth for sid, person, nth in self._worn(("leg",))})
+
+    @cached_property
+    def limbs(self) -> Ints:
+        """All sensors of players, numbered through."""
+        worn = self._worn(TOUCHING)
+        return self._table({sid: number for number, (sid, _, _) in enumerate(worn)})
+
+    @cached_property
+    def person_of(self) -> Ints:
+        """The player of each limb."""
+        return np.array([person for _, person, _ in self._worn(TOUCHING)], np.int64)
+
+    def _worn(self, kinds: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Sensors of these kinds: sensor, number of the player, how many he wears before it."""
+        number = {name: n for n, name in enumerate(self.names)}
+        worn: dict[str, int] = {}
+        found = []
+        for sid, (kind, person) in sorted(self.stadium.sensors.items()):
+            name = "" if kind not in kinds else self.stadium.persons[person].name
+            if name in number:
+                found.append((sid, number[name], worn.get(name, 0)))
+                worn[name] = worn.get(name, 0) + 1
+        return found
+
+    def _table(self, values: dict[int, int]) -> Ints:
+        table = np.full(max(self.stadium.sensors) + 2, -1, np.int64)
+        for sid, value in values.items():
+            table[sid] = value
+        return table
+
+
+def look_up(table: Ints, sids: npt.NDArray[Any]) -> Ints:
+    """The table's values for sensors; -1 for those that the stadium does not have."""
+    known = (sids >= 0) & (sids < len(table) - 1)
+    return table[np.where(known, sids, len(table) - 1)]
+
+
+def columns_of(batch: EventBatch, names: Sequence[str]) -> Floats:
+    """Payload columns as the rows of one array."""
+    columns = np.empty((len(names), len(batch)))
+    for row, name in enumerate(names):
+        columns[row] = batch.numbers(name)
+    return columns
+
+
+def team_of(stadium: Stadium, player: str) -> str:
+    """The team of a player, by his name."""
+    return stadium.persons[stadium.numbers[player]].team
+
+
+def configured(kind: Kind, **configuration: Any) -> Kind:
+    """A class like `kind` with other class attributes: the same detector for another stadium."""
+    return type(kind)(kind.__name__, (kind,), {"__doc__": kind.__doc__, **configuration})

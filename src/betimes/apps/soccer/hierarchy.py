@@ -1,0 +1,137 @@
+"""The match as a hierarchy of detectors: from raw positions to chances and momentum.
+
+The lowest level reads tens of thousands of positions a second, as columns; it publishes few events.
+Everything above is small: plain Python where a detector remembers something of its own, a pattern
+where events follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from betimes.apps.soccer.detectors import ball, places, play, raw, running
+from betimes.apps.soccer.detectors.sensors import Sensors, configured
+from betimes.apps.soccer.stadium import NUREMBERG, SIMULATED, Stadium
+from betimes.engine import Hierarchy
+from betimes.patterns import Pattern, begin, pattern
+
+CLOCK = "ball"
+"""Balls report most often and arrive soonest: they move the clocks."""
+INPUTS = ("ball", "player", "referee")
+
+
+def soccer(stadium: Stadium = NUREMBERG) -> Hierarchy:
+    """All detectors, for a stadium.
+
+    >>> hierarchy = soccer()
+    >>> len(hierarchy), max(hierarchy.levels().values())
+    (32, 9)
+    """
+    match = Hierarchy(clock=CLOCK, inputs=INPUTS)
+    _add_positions(match, stadium)
+    _add_running(match, stadium)
+    _add_ball(match, stadium)
+    _add_play(match, stadium)
+    for each in _patterns():
+        match.add(each)
+    return match
+
+
+def simulated() -> Hierarchy:
+    """All detectors, for the stadium of the simulator: what a job file can name."""
+    return soccer(SIMULATED)
+
+
+def _add_positions(match: Hierarchy, stadium: Stadium) -> None:
+    here = {"stadium": stadium, "sensors": Sensors(stadium)}
+    proximity = configured(raw.Proximity, **here)
+    match.add(proximity, on=("ball", "player"), emits=("near", "not_near", "around"))
+    match.add(configured(raw.Peaks, **here), on="ball", emits="peak")
+    match.add(configured(raw.Crossings, **here), on="ball", emits="crossed")
+    match.add(configured(raw.BallTrack, **here), on="ball", emits="ball_track")
+    match.add(configured(raw.PlayerTrack, **here), on="player", emits="frame")
+
+
+def _add_running(match: Hierarchy, stadium: Stadium) -> None:
+    match.add(running.Runs, on="frame", emits=("intensity", "run"))
+    match.add(running.sprint, on="intensity", emits="sprint")
+    match.add(running.RunningTotals, on="run", emits="running", by="player")
+    match.add(configured(places.HeatMap, stadium=stadium), on="frame", emits="heat")
+    match.add(configured(places.OffsideLine, stadium=stadium), on="frame", emits="offside_line")
+
+
+def _add_ball(match: Hierarchy, stadium: Stadium) -> None:
+    hits = configured(ball.PlayerHitsBall, stadium=stadium)
+    match.add(hits, on="around", emits=("hit", "bounce"))
+    match.add(configured(play.Duels, stadium=stadium), on=("near", "not_near"), emits="duel")
+    match.add(
+        configured(ball.Shots, stadium=stadium), on=("hit", "peak"), emits=("shot", "shot_on_goal")
+    )
+    whistle = configured(ball.Whistle, stadium=stadium)
+    match.add(whistle, on=("hit", "crossed"), emits=("out", "goal"))
+    restarts = configured(ball.Restarts, stadium=stadium)
+    again = ("throw_in", "corner", "goal_kick", "kick_off")
+    match.add(restarts, on=("hit", "out", "goal"), emits=again)
+    match.add(ball.interruption, on=again, emits="interruption")
+    match.add(ball.Score, on="goal", emits="score")
+
+
+def _add_play(match: Hierarchy, stadium: Stadium) -> None:
+    ended = ("hit", "out", "goal")
+    match.add(play.Possession, on=ended, emits=("holder", "possession"))
+    match.add(play.dribble, on="possession", emits="dribble")
+    match.add(play.Pass, on=(*ended, "shot"), emits=("pass", "unsuccessful_pass"))
+    match.add(play.interception, on="unsuccessful_pass", emits="interception")
+    held = ("holder", "out", "goal")
+    match.add(play.TeamPossession, on=held, emits="team_possession")
+    pressing = configured(play.Pressing, stadium=stadium)
+    match.add(pressing, on=(*held, "frame"), emits="pressing")
+    attack = configured(play.Attack, stadium=stadium)
+    match.add(attack, on=("team_possession", "out", "goal", "ball_track"), emits="attack")
+    match.add(play.counter_attack, on="attack", emits="counter_attack")
+
+
+def _patterns() -> Iterator[Pattern]:
+    shot, hit = "shot_on_goal", ("shot_on_goal", "hit", "goal", "out")
+    yield pattern(
+        "shot-block", emits="blocked_shot", on=hit, within="2s", name="BlockedShot",
+        define={"shot": f"type == '{shot}'", "block": "type == 'hit'"},
+        where="block.team != shot.team and not block.keeper",
+        select={"player": "block.player", "team": "shot.team", "shooter": "shot.player"},
+    )  # fmt: skip
+    yield pattern(
+        "shot-save", emits="save", on=hit, within="2s", name="Save",
+        define={"shot": f"type == '{shot}'", "save": "type == 'hit'"},
+        where="save.team != shot.team and save.keeper",
+        select={"player": "save.player", "team": "shot.team", "shooter": "shot.player"},
+    )  # fmt: skip
+    yield pattern(
+        "first second", emits="double_pass", within="6s", name="DoublePass",
+        define={"first": "type == 'pass'", "second": "type == 'pass'"},
+        where="second.since == first.received and second.to == first.player"
+              " and second.ts - first.ts <= 5s",
+        skip="to_next",
+        select={"player": "first.player", "team": "first.team", "with": "first.to",
+                "began": "first.ts", "received": "second.received"},
+    )  # fmt: skip
+    yield (
+        begin("passes", "type == 'pass'", emits="combination", by="team", name="Combination",
+              on=("pass", "unsuccessful_pass"),
+              select={"team": "last(passes.team)", "began": "first(passes.ts)"})
+        .times(3).consecutive().within("15s").skip("past_last")
+    )  # fmt: skip
+    yield pattern(
+        "attack shot", emits="dangerous_attack", by="team", within="10s", name="DangerousAttack",
+        define={"shot": f"type == '{shot}'"},
+        select={"team": "attack.team", "player": "shot.player", "counter": "attack.counter"},
+    )  # fmt: skip
+    yield pattern(
+        "dangerous_attack ending", emits="chance", by="team", within="3s", name="Chance",
+        define={"ending": "type in ('goal', 'save', 'blocked_shot')"},
+        select={"team": "ending.team", "player": "dangerous_attack.player", "ended": "ending.type"},
+    )  # fmt: skip
+    yield pattern(
+        "chance again", emits="momentum", by="team", within="60s", name="Momentum",
+        define={"again": "type == 'chance'"}, skip="to_next",
+        select={"team": "again.team", "since": "chance.ts"},
+    )  # fmt: skip
