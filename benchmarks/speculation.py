@@ -12,6 +12,8 @@
   model goes by measured time, and would make counts differ from run to run.
 * *Throughput*: `A !B C` by key in plain Python, against a loop that sorts the whole stream (it
   knows the future), builds the same `Event` objects and calls the same detector.
+* *Columns*: peaks of a reading, found per batch in columns of an Arrow table, against the same per
+  event, and against one call with the whole stream sorted (it knows the future).
 * *Snapshots*: memory against the size of the state, by checkpoint model.
 
 All runs that are compared must come to the same final result.
@@ -31,16 +33,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.racing import Contender, Race, Result, Target, progress_bar, race, report
-from betimes import Event, EventBatch
+from betimes import Derived, Event, EventBatch
 from betimes.engine import Engine, Hierarchy
 from betimes.model.change import Change, fold
 from betimes.testing import sensor_stream
 
 CLOCK = "ball"
 KEYS = 64
+LIMIT = 2.0
+"""Above this a reading is a peak."""
 PHONES = Path(__file__).resolve().parents[2] / "shared" / "data" / "phones"
 TECHNIQUES = ("full", "on-demand", "auto")
 Readings = dict[str, dict[str, str]]
@@ -496,7 +501,87 @@ def race_throughput(size: Size) -> tuple[Race, list[Target]]:
     return found, [Target(f"{n}, x loop", t, found.ratio(n, "loop")) for n, t in wanted.items()]
 
 
-# (d) Snapshots.
+# (d) Columns.
+
+
+@dataclass
+class Peaks:
+    """Where a reading rises above a limit, per batch."""
+
+    columns = ("x", "y", "a")
+    last: float = 0.0
+
+    def on_batch(self, batch: EventBatch) -> Derived:
+        a = batch.numbers("a")
+        before = np.concatenate(([self.last], a[:-1]))
+        self.last = float(a[-1])
+        rows = np.flatnonzero((a > LIMIT) & (before <= LIMIT))
+        payload = {"x": batch.numbers("x")[rows], "y": batch.numbers("y")[rows]}
+        return Derived("peak", rows=rows, payload=payload)
+
+
+@dataclass
+class PeaksOneByOne:
+    """The same per event."""
+
+    last: float = 0.0
+
+    def on_event(self, event: Event) -> Event | None:
+        last, self.last = self.last, event["a"]
+        if self.last <= LIMIT or last > LIMIT:
+            return None
+        return Event("peak", event.ts, {"x": event["x"], "y": event["y"]})
+
+
+def readings_stream(n: int, *, seed: int = 1) -> EventBatch:
+    """`sensor_stream` with eight columns of numbers; a peak in 60 readings."""
+    stream = sensor_stream(n, seed=seed)
+    rng = np.random.default_rng(seed + 1)
+    columns = {name: pa.array(rng.normal(size=n)) for name in ("x", "y", "z", "a", *"uvwq")}
+    return EventBatch(stream.ts, stream.codes, stream.types, pa.table(columns))
+
+
+def sort_and_call_once(stream: EventBatch) -> int:
+    return len(Peaks().on_batch(stream.take(np.argsort(stream.ts, kind="stable"))))
+
+
+def feed_peaks(stream: EventBatch, detector: Any, batch: int, attenuation: float) -> int:
+    hierarchy = Hierarchy(clock=CLOCK)
+    hierarchy.add(detector, on=stream.types, emits="peak")
+    engine = Engine(hierarchy, attenuation=attenuation)
+    found = sum(net(engine.feed(part)) for part in cut(stream, batch))
+    return found + net(engine.finish())
+
+
+def race_columns(size: Size) -> tuple[Race, list[Target]]:
+    stream = readings_stream(5 * size.events)
+    short = stream[: len(stream) // 10]
+
+    def contender(name: str, stream: EventBatch, run: Callable[[EventBatch], int]) -> Contender:
+        expected = sort_and_call_once(stream)
+
+        def handed_out() -> int:
+            check_same(name, run(stream), expected)
+            return len(stream)
+
+        return Contender(name, len(stream), handed_out)
+
+    contenders = [contender("sorted, one call", stream, sort_and_call_once)]
+    for attenuation in (1.0, 0.3):
+        for batch in (3400, 34_000):
+            name = f"per batch, attenuation {attenuation:g}, batch {batch:,}"
+            run = partial(feed_peaks, detector=Peaks, batch=batch, attenuation=attenuation)
+            contenders.append(contender(name, stream, run))
+        name = f"per event, attenuation {attenuation:g}, batch 3,400"
+        run = partial(feed_peaks, detector=PeaksOneByOne, batch=3400, attenuation=attenuation)
+        contenders.append(contender(name, short, run))
+    names = ("sorted, one call", "per event, attenuation 1, batch 3,400")
+    found = race("Columns: peaks of a reading", contenders, yardsticks=names, rounds=size.rounds)
+    got = found.ratio("per batch, attenuation 1, batch 3,400", names[1])
+    return found, [Target("per batch, x per event, attenuation 1", 5, got)]
+
+
+# (e) Snapshots.
 
 
 def measure_snapshots(size: Size) -> Readings:
@@ -565,9 +650,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         readings |= touched
         targets += judged
     throughput, judged = race_throughput(size)
+    columns, more = race_columns(size)
     # A quick run is too short to judge by.
-    targets = [] if options.quick else [*targets, *judged]
-    report([*races, throughput], targets, readings=readings, as_json=options.json)
+    targets = [] if options.quick else [*targets, *judged, *more]
+    report([*races, throughput, columns], targets, readings=readings, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line: `betimes demo`, `betimes trace`, `betimes run`."""
+"""The command line: `betimes demo`, `betimes trace`, `betimes run`, `betimes calibrate`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 import betimes
+from betimes.cli.calibrate import calibrate
 from betimes.cli.demo import demo
 from betimes.cli.run import run
+from betimes.cli.simulate import simulate
 from betimes.cli.speaking import Commands, hear_warnings
 from betimes.cli.trace import trace
 
@@ -27,6 +29,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(trace)
 app.command()(run)
+app.add_typer(simulate, name="simulate")
+app.command()(calibrate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,7 @@
 """`betimes demo`: slack policies side by side on a simulated stream whose delays change.
 
-The second part, early results, is in `early.py`, the third, on Spark, in `demo_spark.py`.
+The second part, early results, is in `early.py`, the third, a match, in `demo_match.py`, the
+fourth, on Spark, in `demo_spark.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from betimes.cli.demo_match import SECONDS, MatchRun, describe, follow
 from betimes.cli.demo_spark import watch_on_spark, why_not
 from betimes.cli.early import WAYS, print_comparison, print_story, watch
 from betimes.cli.game import play
@@ -71,15 +73,15 @@ def demo(
     output: Annotated[
         Path,
         typer.Option(
-            help="Where the first picture goes; the second goes beside it, with -early in its "
-            "name.",
+            help="Where the first picture goes; the others go beside it, with -early and -match "
+            "in their names.",
             metavar="PATH",
         ),
     ] = Path("betimes-demo.png"),
     events: Annotated[int, typer.Option(help="Length of the stream.", min=1000)] = 300_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same stream.", min=0)] = 1,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Whether to show the third part, on Spark.")
+        bool, typer.Option("--spark/--no-spark", help="Whether to show the last part, on Spark.")
     ] = True,
 ) -> None:
     """Show what waiting costs, and what not waiting does, as tables and pictures.
@@ -93,7 +95,12 @@ def demo(
     twice speculating. What is known how early, what is taken back, and is the
     final result the same?
 
-    Third part: the same detectors as a streaming query on an embedded Spark;
+    Third part: a football match, seen by sensors on players and balls: 34,000
+    raw positions a second, in disorder, from which passes, duels and shots are
+    detected. The picture shows one moment of it: what is known for good, what
+    is provisional, and what was taken back.
+
+    Fourth part: the detectors of the second as a query on an embedded Spark;
     micro-batch by micro-batch, what is found and what is taken back. Does it
     come to the same result?
 
@@ -124,24 +131,41 @@ def demo(
         ]
     print_comparison(early, game)
     print_story(early)
+    match = _show_match(seed, events)
     if spark:
         _show_spark(seed)
-    second = output.with_stem(f"{output.stem}-early")
+    second, third = (output.with_stem(f"{output.stem}-{name}") for name in ("early", "match"))
     with patience("drawing"):
         # matplotlib takes a moment, only this needs it
         from betimes.cli.picture import draw, draw_early
+        from betimes.cli.pitch import draw_match
 
         draw(stream, runs, output)
         draw_early(early, second)
-    typer.echo(f"pictures: {output}, {second}")
+        draw_match(match, third)
+    typer.echo(f"pictures: {output}, {second}, {third}")
     typer.echo('next: try betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
 
 
+def _show_match(seed: int, events: int) -> MatchRun:
+    """The third part: some seconds of a match; fewer if a short demo was asked for."""
+    seconds = max(2.0, min(SECONDS, events / 20_000))
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:18}"), BarColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("a match", total=seconds)
+        run = follow(seed + 1, partial(bar.advance, task), seconds=seconds)
+    Console(highlight=False).print(f"\n{describe(run)}")
+    return run
+
+
 def _show_spark(seed: int) -> None:
-    """The third part, if Spark is there: two seconds of the game, in small micro-batches."""
+    """The last part, if Spark is there: two seconds of the game, in small micro-batches."""
     missing = why_not()
     if missing is not None:
-        typer.echo(f"no third part: {missing}", err=True)
+        typer.echo(f"no part on Spark: {missing}", err=True)
         return
     console = Console(highlight=False)
     game = play(EVENTS_ON_SPARK, seed)
