@@ -14,7 +14,7 @@ from betimes.spark.batch import detect_batch
 from betimes.spark.intake import check_columns, take_in
 from betimes.spark.job import Job
 from betimes.spark.operator import detect_stream
-from betimes.spark.readings import counted
+from betimes.spark.readings import collected
 from betimes.spark.rows import COLUMNS
 
 _JOB = "_betimes_job"
@@ -54,7 +54,7 @@ def detect(
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)
-    changes = counted(detect_stream(rows, job)) if df.isStreaming else detect_batch(rows, job)
+    changes = collected(detect_stream(rows, job)) if df.isStreaming else detect_batch(rows, job)
     return marked(changes.withColumnsRenamed(names) if names else changes, job, names)
 
 

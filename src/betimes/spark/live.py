@@ -1,12 +1,12 @@
 """The engine of a slot, and what is stored of it so that nothing is lost.
 
-Three things of a slot are in the state store:
+Two things of a slot are in the state store:
 
 * `head`: one small record, read and written in every micro-batch;
-* `base`: a full checkpoint of the engine, written now and then;
-* `log`: the batches that were fed since the base, exactly as they came.
+* `log`: a full checkpoint of the engine, the *base*, and the batches that were fed since, exactly
+  as they came.
 
-A micro-batch appends to the log; when the log has outgrown the base, a new base takes its place.
+A micro-batch appends to the log; when it has outgrown the base, a new base takes its place.
 So what a micro-batch writes follows the batch and not the state, and a full checkpoint is paid for
 by the batches since the last one.
 
@@ -58,7 +58,7 @@ class Head(msgspec.Struct):
     base_bytes: int = 0
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, tag="batch"):
     """One batch in the log: Arrow streams, in order of arrival, and how they were handled."""
 
     number: int
@@ -66,9 +66,10 @@ class Entry(msgspec.Struct):
     parts: list[bytes]
 
 
-class Base(msgspec.Struct):
-    """A full checkpoint."""
+class Base(msgspec.Struct, tag="base"):
+    """A full checkpoint; the batches before this number are in it."""
 
+    number: int
     engine: bytes
     last: int
     rejected: int
@@ -81,7 +82,7 @@ class Fed:
     changes: pa.Table
     head: Head
     base: bytes | None
-    """A full checkpoint, if it is time for one; the log then begins anew, without this batch."""
+    """A full checkpoint, if it is time for one; the log then begins anew with it."""
 
 
 def log_entry(head: Head, parts: list[bytes]) -> bytes:
@@ -108,18 +109,16 @@ class LiveEngine:
         self._attenuation: float | None = None
 
     @classmethod
-    def rebuild(
-        cls, job: Job, slot: int, head: Head, base: bytes | None, log: Iterable[bytes]
-    ) -> LiveEngine:
+    def rebuild(cls, job: Job, slot: int, head: Head, log: Iterable[bytes]) -> LiveEngine:
         """The engine that the state store describes."""
         live = cls(job, slot)
-        entries = [msgspec.msgpack.decode(entry, type=Entry) for entry in log]
-        if base is not None:
-            kept = msgspec.msgpack.decode(base, type=Base)
-            live.engine.restore(kept.engine)
-            live._last, live._rejected = kept.last, kept.rejected
+        entries = [msgspec.msgpack.decode(entry, type=Entry | Base) for entry in log]
         for entry in sorted(entries, key=lambda entry: entry.number):
-            live._apply(entry)
+            if isinstance(entry, Base):
+                live.engine.restore(entry.engine)
+                live._last, live._rejected = entry.last, entry.rejected
+            else:
+                live._apply(entry)
         live.token = head.token
         return live
 
@@ -137,7 +136,8 @@ class LiveEngine:
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)
-        base = msgspec.msgpack.encode(Base(self.engine.checkpoint(), self._last, self._rejected))
+        kept = Base(after.batches, self.engine.checkpoint(), self._last, self._rejected)
+        base = msgspec.msgpack.encode(kept)
         after.base_bytes, after.log_bytes = len(base), 0
         return Fed(changes, after, base)
 

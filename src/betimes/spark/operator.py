@@ -15,11 +15,12 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from betimes.spark.job import Job
 from betimes.spark.live import Head, LiveEngine, first_head, log_entry, read_head
-from betimes.spark.packing import PACKED, packer
+from betimes.spark.packing import INTAKE, PACKED, packer
 from betimes.spark.relay import Alive, key_of
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
@@ -27,7 +28,7 @@ from betimes.spark.rows import change_schema
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-HEAD, BASE, LOG = "head", "base", "log"
+HEAD, LOG = "head", "log"
 """The variables of the state."""
 
 _alive = Alive()
@@ -42,7 +43,6 @@ class SlotProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState(HEAD, "note binary")
-        self._base = handle.getValueState(BASE, "state binary")
         self._log = handle.getListState(LOG, "entry binary")
 
     def handleInputRows(  # type: ignore[override] # frames go in, so frames come
@@ -63,8 +63,7 @@ class SlotProcessor(StatefulProcessor):
         if fed.base is None:
             self._log.appendValue((log_entry(head, parts),))
         else:
-            self._base.update((fed.base,))
-            self._log.clear()
+            self._log.put([(fed.base,)])
         self._head.update((msgspec.msgpack.encode(fed.head),))
         yield from to_pandas(fed.changes)
 
@@ -74,10 +73,8 @@ class SlotProcessor(StatefulProcessor):
     def _build(self, slot: int, head: Head | None) -> LiveEngine:
         if head is None:
             return LiveEngine(self._job, slot)
-        stored = self._base.get()
-        base = None if stored is None else bytes(stored[0])
         log = (bytes(entry[0]) for entry in self._log.get())
-        return LiveEngine.rebuild(self._job, slot, head, base, log)
+        return LiveEngine.rebuild(self._job, slot, head, log)
 
 
 def in_order(frames: Iterator[pd.DataFrame]) -> list[bytes]:
@@ -102,6 +99,8 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     """Changes out of rows with their slot."""
     packed = rows.mapInArrow(packer(job), PACKED)
+    # Counted here, where there are few rows: to count them one by one costs as much as to read one.
+    packed = packed.observe(INTAKE, F.sum("seen").alias("rows")).drop("seen")
     return packed.groupBy("route").transformWithStateInPandas(
         SlotProcessor(job), change_schema(), "Append", "None"
     )

@@ -31,7 +31,12 @@ from betimes.model.duration import LONGEST, Duration, microseconds
 from betimes.spark.job import ROUTE, Job
 from betimes.spark.routing import routes
 
-PACKED = "route int, part int, number int, events binary"
+PACKED = "route int, part int, number int, seen int, events binary"
+"""`seen` says how many rows came since the last stream, with those that were thinned out."""
+
+INTAKE = "betimes.intake"
+"""Name of the count of rows, in the progress of a query."""
+
 ROWS_PER_STREAM = 50_000
 COMPRESSION = "zstd"
 """A quarter of the bytes, for a few milliseconds: they are shuffled, stored and stored again."""
@@ -52,11 +57,14 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
         part = 0 if context is None else context.partitionId()
         number = 0
         thin = None if thinner is None else thinner.begin()
+        seen = 0
         for table in _collected(batches):
             rows = table if thin is None else thin(table)
+            seen += len(table)
             for slot, its_rows in split(rows, job.slots):
-                yield _packed(targets[slot], part, number, its_rows)
+                yield _packed(targets[slot], part, number, seen, its_rows)
                 number += 1
+                seen = 0
 
     return pack
 
@@ -78,7 +86,7 @@ def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each slot, in their order, without the column of the slot."""
     if slots == 1:
-        yield 0, table.drop_columns([ROUTE]) if ROUTE in table.column_names else table
+        yield 0, table
         return
     where = table[ROUTE].to_numpy()
     rows = table.drop_columns([ROUTE])
@@ -90,10 +98,11 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
             yield slot, gathered.slice(ends[slot], ends[slot + 1] - ends[slot])
 
 
-def _packed(route: int, part: int, number: int, rows: pa.Table) -> pa.RecordBatch:
-    columns = [pa.array([value], pa.int32()) for value in (route, part, number)]
+def _packed(route: int, part: int, number: int, seen: int, rows: pa.Table) -> pa.RecordBatch:
+    columns = [pa.array([value], pa.int32()) for value in (route, part, number, seen)]
     stream = pa.array([as_stream(rows, COMPRESSION)], pa.binary())
-    return pa.RecordBatch.from_arrays([*columns, stream], ["route", "part", "number", "events"])
+    names = ["route", "part", "number", "seen", "events"]
+    return pa.RecordBatch.from_arrays([*columns, stream], names)
 
 
 def as_stream(rows: pa.Table, compression: Any = None) -> bytes:
