@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time as wall
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from hashlib import blake2b
 from operator import attrgetter
@@ -34,6 +34,7 @@ from betimes.engine.stage import END, Stage, StageOptions, values_of
 from betimes.engine.stats import DetectorStats
 from betimes.engine.wiring import news_for
 from betimes.model import (
+    TICK,
     Duration,
     Event,
     EventBatch,
@@ -197,6 +198,8 @@ class Engine:
     def _check_types(self, batch: EventBatch) -> None:
         """Refuse events of types that are no input; count those that nobody subscribes to."""
         inputs = self.hierarchy.inputs
+        if batch.types == (TICK,):
+            return
         if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
             return
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
@@ -225,6 +228,23 @@ class Engine:
         changes = self._changes(told)
         self._steer()
         return changes
+
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
+        """Time passes while nothing happens: every clock moves on by so much.
+
+        What was held back only for want of a later event is released and settles. With
+        `order="key"` a mapping says by how much for some of the keys.
+        """
+        if self._split is not None:
+            return self._split.advance(by)
+        if isinstance(by, Mapping):
+            raise OptionError('expected a duration; only with order="key" have keys their own time')
+        clocks = [stage.unit.clock for stage in self._stages.values()]
+        now = max((clock for clock in clocks if clock is not None), default=None)
+        passed = microseconds(by, "by")
+        if now is None or not passed:
+            return ChangeBatch([])
+        return self.feed(EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,)))
 
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End of the stream: everything settles, everything that stands becomes final.
@@ -341,7 +361,12 @@ class Engine:
         )
 
     def _groups(self, batch: EventBatch) -> list[Any] | None:
-        return None if self._by is None else values_of(batch, self._by, "the engine")
+        if self._by is None:
+            return None
+        # Time passes for all.
+        if batch.types == (TICK,):
+            return [None] * len(batch)
+        return values_of(batch, self._by, "the engine")
 
     # Changes
 

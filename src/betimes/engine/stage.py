@@ -30,7 +30,7 @@ from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
-from betimes.model.event import Event
+from betimes.model.event import TICK, Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
 
@@ -110,7 +110,9 @@ class Stage(ABC):
         None stands for all of them.
         """
         clock = self.clock
-        moves = [clock is None or EVERY in clock or type in clock for type in batch.types]
+        moves = [
+            clock is None or EVERY in clock or type in clock or type == TICK for type in batch.types
+        ]
         wanted = [
             self.node.takes(type) or move for type, move in zip(batch.types, moves, strict=True)
         ]

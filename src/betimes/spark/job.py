@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from betimes.engine import CheckpointError, Engine, Hierarchy
-from betimes.model import OptionError
+from betimes.model import Duration, OptionError, microseconds
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
 
@@ -43,6 +43,8 @@ class Job:
     order: str
     slots: int
     results: str
+    idle: int
+    """After so many milliseconds without an event time passes; 0 if it never does."""
     identity: str
     """What the state rests on, as JSON."""
     options: dict[str, Any]
@@ -59,6 +61,7 @@ class Job:
         order: str,
         slots: int,
         results: str,
+        idle: Duration | None,
         options: dict[str, Any],
     ) -> Job:
         """Check everything that can be checked without data."""
@@ -79,6 +82,7 @@ class Job:
         }
         job = cls(
             ship(hierarchy), time, type, arrival, by, order, slots, results,
+            idle=0 if idle is None else max(1, microseconds(idle, "idle") // 1000),
             identity=json.dumps(identity), options=options,
         )  # fmt: skip
         job.engine()

@@ -19,14 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from betimes.spark.job import Job
-from betimes.spark.live import Head, LiveEngine, first_head, log_entry, read_head
+from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
 from betimes.spark.packing import INTAKE, PACKED, packer
 from betimes.spark.relay import Alive, key_of
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 HEAD, LOG = "head", "log"
 """The variables of the state."""
@@ -42,29 +42,45 @@ class SlotProcessor(StatefulProcessor):
         self._job = job
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
         self._head = handle.getValueState(HEAD, "note binary")
         self._log = handle.getListState(LOG, "entry binary")
 
     def handleInputRows(  # type: ignore[override] # frames go in, so frames come
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        del timerValues
-        job, key = self._job, int(key[0])
-        slot = routes(job.slots).index(key)
+        yield from self._feed(int(key[0]), in_order(rows), timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        del expiredTimerInfo
+        yield from self._feed(int(key[0]), [], timerValues)
+
+    def _feed(self, route: int, parts: list[bytes], timers: TimerValues) -> Iterator[pd.DataFrame]:
+        """Hand a batch to the engine, or only the time; keep what is needed to go on."""
+        job = self._job
+        slot = routes(job.slots).index(route)
         note = self._head.get()
         head = first_head(job) if note is None else read_head(job, bytes(note[0]))
-        parts = in_order(rows)
+        # The time of the batch: the same if it is run again.
+        now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
+        entry = Entry(head.batches, head.attenuation, parts, now, job.idle)
         name = key_of(job.identity, slot)
-        fed = _alive.feed(name, head, parts)
+        fed = _alive.feed(name, head, entry)
         if fed is None:
             live = self._build(slot, None if note is None else head)
-            fed = _alive.feed_own(name, live, head, parts)
+            fed = _alive.feed_own(name, live, head, entry)
             _alive.announce(name)
-        if fed.base is None:
-            self._log.appendValue((log_entry(head, parts),))
-        else:
+        if fed.base is not None:
             self._log.put([(fed.base,)])
+        else:
+            self._log.appendValue((msgspec.msgpack.encode(entry),))
         self._head.update((msgspec.msgpack.encode(fed.head),))
+        if job.idle:
+            if head.timer:
+                self._handle.deleteTimer(head.timer)
+            self._handle.registerTimer(fed.head.timer)
         yield from to_pandas(fed.changes)
 
     def close(self) -> None:
@@ -102,5 +118,5 @@ def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     # Counted here, where there are few rows: to count them one by one costs as much as to read one.
     packed = packed.observe(INTAKE, F.sum("seen").alias("rows")).drop("seen")
     return packed.groupBy("route").transformWithStateInPandas(
-        SlotProcessor(job), change_schema(), "Append", "None"
+        SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )
