@@ -108,3 +108,9 @@ def test_the_result_is_that_of_order_whenever_time_passes(
             engine = bt.Engine(hierarchy(clock), attenuation=attenuation, retention="1h")
             engine.restore(kept)
     assert bt.fold([*changes, *engine.finish()]) == oracle(hierarchy(clock), stream)
+
+
+def test_nothing_comes_too_late_for_the_levels_above() -> None:
+    engine = bt.Engine(hierarchy(), attenuation=1.0, retention=1_000)
+    changes = [*engine.feed(STREAM), *engine.advance("1h"), *engine.finish()]
+    assert bt.fold(changes) == oracle(hierarchy(), STREAM)

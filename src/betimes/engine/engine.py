@@ -166,11 +166,7 @@ class Engine:
         self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
     ) -> ChangeBatch:
         """Take arrivals, in order of arrival; return what changed."""
-        if self._ended:
-            raise StreamEndedError(
-                "expected no more events after finish(), but feed() was called; "
-                "build a new Engine for a new stream"
-            )
+        self._check_open()
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
@@ -179,18 +175,30 @@ class Engine:
         groups = self._groups(batch)
         if self._split is not None and groups is not None:
             return self._split.feed(batch, groups)
-        if self._broken is not None:
-            raise StreamEndedError(
-                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
-                "before it into a new engine, or set errors='skip'"
-            )
         self._check_types(batch)
         inputs = {
             name: stage.arrivals(batch, rows, groups, self._arrived)
             for name, stage in self._stages.items()
         }
+        return self._taken(inputs, batch.ts, len(batch))
+
+    def _check_open(self) -> None:
+        """Refuse to go on after the end, or after an error."""
+        if self._ended:
+            raise StreamEndedError(
+                "expected no more events after finish(), but feed() was called; "
+                "build a new Engine for a new stream"
+            )
+        if self._broken is not None:
+            raise StreamEndedError(
+                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
+                "before it into a new engine, or set errors='skip'"
+            )
+
+    def _taken(self, inputs: dict[str, Arrivals], ts: Ints, count: int) -> ChangeBatch:
+        """Hand out what arrives; after an error nobody can say what the stages have taken."""
         try:
-            return self._feed(inputs, batch.ts)
+            return self._feed(inputs, ts, count)
         except BaseException as error:
             self._broken = error
             raise
@@ -198,8 +206,6 @@ class Engine:
     def _check_types(self, batch: EventBatch) -> None:
         """Refuse events of types that are no input; count those that nobody subscribes to."""
         inputs = self.hierarchy.inputs
-        if batch.types == (TICK,):
-            return
         if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
             return
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
@@ -212,9 +218,9 @@ class Engine:
             if count and not self._used.intersection((name, EVERY)):
                 self.ignored[name] += count
 
-    def _feed(self, inputs: dict[str, Arrivals], ts: Ints) -> ChangeBatch:
+    def _feed(self, inputs: dict[str, Arrivals], ts: Ints, count: int) -> ChangeBatch:
         first = self._arrived
-        self._arrived += len(ts)
+        self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
@@ -244,7 +250,16 @@ class Engine:
         passed = microseconds(by, "by")
         if now is None or not passed:
             return ChangeBatch([])
-        return self.feed(EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,)))
+        self._check_open()
+        tick = EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
+        # Each level hears of it after what it makes the level below tell: nothing comes too late.
+        inputs = {
+            name: stage.arrivals(tick, tick.rows, self._groups(tick), self._arrived + level)
+            for (name, stage), level in zip(
+                self._stages.items(), self._levels.values(), strict=True
+            )
+        }
+        return self._taken(inputs, tick.ts, 1 + max(self._levels.values()))
 
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End of the stream: everything settles, everything that stands becomes final.
