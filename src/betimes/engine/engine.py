@@ -156,6 +156,13 @@ class Engine:
         """The attenuation of each detector."""
         return {name: stage.unit.attenuation for name, stage in self._stages.items()}
 
+    @property
+    def sure_clock(self) -> int | None:
+        """The time of the stream, if no clock event so far is in doubt for any detector."""
+        clocks = [stage.unit.sure_clock for stage in self._stages.values()]
+        known = [clock for clock in clocks if clock is not None]
+        return min(known) if len(known) == len(clocks) else None
+
     def set_attenuation(self, value: float) -> None:
         """Set the attenuation of all detectors, from the next batch on."""
         self._control = AttenuationControl(list(self._stages), value, self._control.zone)

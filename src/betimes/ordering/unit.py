@@ -208,6 +208,12 @@ class OrderingUnit:
         return None if self._loop.clock == kernel.NEVER else self._loop.clock
 
     @property
+    def sure_clock(self) -> int | None:
+        """The time of the stream, if no clock event so far is in doubt; None otherwise."""
+        doubt = self._loop.suspects or self._state[kernel.UPDATES] < 2
+        return None if doubt else self.clock
+
+    @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that may be absurd, and are not judged yet."""
         return list(self._suspects)

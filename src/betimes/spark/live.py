@@ -57,6 +57,8 @@ class Head(msgspec.Struct):
     token: bytes
     attenuation: float
     """For the next batch."""
+    clock: int | None = None
+    """The time of the stream, if it is beyond doubt; see `thinning`."""
     timer: int = 0
     """When somebody will look whether anything came, in milliseconds of the clock on the wall."""
     batches: int = 0
@@ -140,8 +142,8 @@ class LiveEngine:
         written = msgspec.msgpack.encode(entry)
         self.token = blake2b(head.token + written, digest_size=16).digest()
         after = Head(
-            head.identity, self.token, steered, entry.now + entry.idle, head.batches + 1,
-            head.log_bytes + len(written), head.base_bytes,
+            head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
+            head.batches + 1, head.log_bytes + len(written), head.base_bytes,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)

@@ -20,10 +20,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from betimes.spark.job import Job
 from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
-from betimes.spark.packing import INTAKE, PACKED, packer
+from betimes.spark.packing import INTAKE, PACKED, packer, put_back
 from betimes.spark.relay import Alive, key_of
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
+from betimes.spark.thinning import Packed, skew_of, to_be_fed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -57,7 +58,9 @@ class SlotProcessor(StatefulProcessor):
         del expiredTimerInfo
         yield from self._feed(int(key[0]), [], timerValues)
 
-    def _feed(self, route: int, parts: list[bytes], timers: TimerValues) -> Iterator[pd.DataFrame]:
+    def _feed(
+        self, route: int, streams: list[Packed], timers: TimerValues
+    ) -> Iterator[pd.DataFrame]:
         """Hand a batch to the engine, or only the time; keep what is needed to go on."""
         job = self._job
         slot = routes(job.slots).index(route)
@@ -65,6 +68,7 @@ class SlotProcessor(StatefulProcessor):
         head = first_head(job) if note is None else read_head(job, bytes(note[0]))
         # The time of the batch: the same if it is run again.
         now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
+        parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
         entry = Entry(head.batches, head.attenuation, parts, now, job.idle)
         name = key_of(job.identity, slot)
         fed = _alive.feed(name, head, entry)
@@ -93,16 +97,16 @@ class SlotProcessor(StatefulProcessor):
         return LiveEngine.rebuild(self._job, slot, head, log)
 
 
-def in_order(frames: Iterator[pd.DataFrame]) -> list[bytes]:
-    """The Arrow streams of a slot, in order of arrival."""
-    found = [
-        (int(part), int(number), bytes(events))
+def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
+    """The streams of a slot, in order of arrival."""
+    names = Packed._fields
+    return sorted(
+        Packed(int(part), int(number), int(highest), bytes(events), bytes(spare))
         for frame in frames
-        for part, number, events in zip(
-            frame["part"], frame["number"], frame["events"], strict=True
+        for part, number, highest, events, spare in zip(
+            *(frame[name] for name in names), strict=True
         )
-    ]
-    return [events for _, _, events in sorted(found)]
+    )
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
