@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 
 from betimes import spark as bs
 from betimes.engine import DetectorStats
-from betimes.spark.readings import SlotReading, together
+from betimes.spark.readings import together
 from tests.spark.material import hierarchy, in_order, read, stream, write_parts
 
 
@@ -34,6 +34,7 @@ def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
     assert first.rows == second.rows == 1_000
     assert first.seconds > 0
     assert first.rate == pytest.approx(first.rows / first.seconds)
+    assert first.ignored == second.ignored == 0
     counts = {"inserted": "insert", "confirmed": "confirm", "deleted": "delete"}
     for name, kind in counts.items():
         told = sum(getattr(batch, name) for batch in statistics.batches)
@@ -63,4 +64,3 @@ def test_readings_of_several_slots_are_put_together() -> None:
     assert (both.clock, both.slack, both.attenuation, both.handled) == (70, 9, 0.75, 40)
     assert both.latency_provisional == 7.0
     assert both.latency_final is None
-    assert together(SlotReading(0, [one]).detectors) == [one]

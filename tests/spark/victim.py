@@ -21,12 +21,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--adaptive", action="store_true", help="wait as the load allows")
     options = parser.parse_args()
     folder: Path = options.folder
     config = session_settings(folder) | {"spark.driver.host": "127.0.0.1"}
     spark = bs.session("victim", master=options.master, config=config)
     spark.sparkContext.setLogLevel("OFF")
-    changes = bs.detect(read(spark, folder / "in"), hierarchy(), **OPTIONS)
+    how = OPTIONS | {"attenuation": "adaptive"} if options.adaptive else OPTIONS
+    changes = bs.detect(read(spark, folder / "in"), hierarchy(), **how)
     sink = FileSink(str(folder / "out"))
 
     def write(rows: DataFrame, batch: int) -> None:

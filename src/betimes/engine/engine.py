@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time as wall
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from operator import attrgetter
@@ -38,6 +38,7 @@ from betimes.engine.stage import END, Stage, StageOptions, values_of
 from betimes.engine.stats import DetectorStats
 from betimes.engine.wiring import news_for
 from betimes.model import (
+    TICK,
     Duration,
     Event,
     EventBatch,
@@ -168,6 +169,13 @@ class Engine:
         """The attenuation of each detector."""
         return {name: stage.unit.attenuation for name, stage in self._stages.items()}
 
+    @property
+    def sure_clock(self) -> int | None:
+        """The time of the stream, if no clock event so far is in doubt for any detector."""
+        clocks = [stage.unit.sure_clock for stage in self._stages.values()]
+        known = [clock for clock in clocks if clock is not None]
+        return min(known) if len(known) == len(clocks) else None
+
     def set_attenuation(self, value: float) -> None:
         """Set the attenuation of all detectors, from the next batch on."""
         self._control = AttenuationControl(list(self._stages), value, self._control.zone)
@@ -178,27 +186,35 @@ class Engine:
         self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
     ) -> ChangeBatch:
         """Take arrivals, in order of arrival; return what changed."""
-        if self._ended:
-            raise StreamEndedError(
-                "expected no more events after finish(), but feed() was called; "
-                "build a new Engine for a new stream"
-            )
+        self._check_open()
         if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
             events = list(events)
         batch = EventBatch.of(events)
         groups = self._groups(batch)
         if self._split is not None and groups is not None:
             return self._split.feed(batch, groups)
+        self._check_types(batch)
+        every = Inputs(batch, groups, self._arrived, events if isinstance(events, list) else None)
+        inputs = {name: stage.arrivals(every) for name, stage in self._stages.items()}
+        return self._taken(inputs, batch.ts, len(batch))
+
+    def _check_open(self) -> None:
+        """Refuse to go on after the end, or after an error."""
+        if self._ended:
+            raise StreamEndedError(
+                "expected no more events after finish(), but feed() was called; "
+                "build a new Engine for a new stream"
+            )
         if self._broken is not None:
             raise StreamEndedError(
                 f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
                 "before it into a new engine, or set errors='skip'"
             )
-        self._check_types(batch)
-        every = Inputs(batch, groups, self._arrived, events if isinstance(events, list) else None)
-        inputs = {name: stage.arrivals(every) for name, stage in self._stages.items()}
+
+    def _taken(self, inputs: dict[str, Arrivals], ts: Ints, count: int) -> ChangeBatch:
+        """Hand out what arrives; after an error nobody can say what the stages have taken."""
         try:
-            return self._feed(inputs, batch.ts)
+            return self._feed(inputs, ts, count)
         except BaseException as error:
             self._broken = error
             raise
@@ -218,9 +234,9 @@ class Engine:
             if count and not self._used.intersection((name, EVERY)):
                 self.ignored[name] += count
 
-    def _feed(self, inputs: dict[str, Arrivals], ts: Ints) -> ChangeBatch:
+    def _feed(self, inputs: dict[str, Arrivals], ts: Ints, count: int) -> ChangeBatch:
         first = self._arrived
-        self._arrived += len(ts)
+        self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self._stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
@@ -234,6 +250,32 @@ class Engine:
         changes = self._changes(told)
         self._steer()
         return changes
+
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
+        """Time passes while nothing happens: every clock moves on by so much.
+
+        What was held back only for want of a later event is released and settles. With
+        `order="key"` a mapping says by how much for some of the keys.
+        """
+        if self._split is not None:
+            return self._split.advance(by)
+        if isinstance(by, Mapping):
+            raise OptionError('expected a duration; only with order="key" have keys their own time')
+        clocks = [stage.unit.clock for stage in self._stages.values()]
+        now = max((clock for clock in clocks if clock is not None), default=None)
+        passed = microseconds(by, "by")
+        if now is None or not passed:
+            return ChangeBatch([])
+        self._check_open()
+        tick = EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
+        # Each level hears of it after what it makes the level below tell: nothing comes too late.
+        inputs = {
+            name: stage.arrivals(Inputs(tick, self._groups(tick), self._arrived + level))
+            for (name, stage), level in zip(
+                self._stages.items(), self._levels.values(), strict=True
+            )
+        }
+        return self._taken(inputs, tick.ts, 1 + max(self._levels.values()))
 
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End of the stream: everything settles, everything that stands becomes final.
@@ -351,7 +393,12 @@ class Engine:
         )
 
     def _groups(self, batch: EventBatch) -> list[Any] | None:
-        return None if self._by is None else values_of(batch, self._by, "the engine")
+        if self._by is None:
+            return None
+        # Time passes for all.
+        if batch.types == (TICK,):
+            return [None] * len(batch)
+        return values_of(batch, self._by, "the engine")
 
     # Changes
 

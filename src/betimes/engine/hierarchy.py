@@ -13,6 +13,7 @@ from typing import Any
 from betimes.model.change import LATE, REJECTED
 from betimes.model.detector import Maker
 from betimes.model.errors import BetimesError, OptionError
+from betimes.model.event import TICK
 from betimes.ordering.clock import EVERY, parse_clock
 from betimes.patterns import Pattern
 
@@ -39,7 +40,7 @@ class Node:
 
     def takes(self, type: str) -> bool:
         """Whether it subscribes to input events of this type."""
-        return type in self.on or EVERY in self.on
+        return type in self.on or (EVERY in self.on and type != TICK)
 
 
 class Hierarchy:

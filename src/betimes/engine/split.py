@@ -6,7 +6,7 @@ they would be late; with `order="key"` every key has its own clock, slack and sn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +14,7 @@ import numpy as np
 
 from betimes.model.batch import EventBatch
 from betimes.model.change import Change, ChangeBatch
+from betimes.model.duration import Duration
 
 if TYPE_CHECKING:
     from betimes.engine.engine import Engine
@@ -38,6 +39,12 @@ class Split:
                 self.engines[group] = self._make()
             changes += self.engines[group].feed(batch.take(np.array(numbers)))
         return self._numbered(changes)
+
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
+        """Time passes for all keys, or for some of them."""
+        passed = by if isinstance(by, Mapping) else dict.fromkeys(self.engines, by)
+        every = (self.engines[key].advance(time) for key, time in passed.items())
+        return self._numbered([change for changes in every for change in changes])
 
     def finish(self, *, advance: bool) -> ChangeBatch:
         every = (engine.finish(advance=advance) for engine in self.engines.values())

@@ -31,7 +31,7 @@ from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
-from betimes.model.event import Event
+from betimes.model.event import TICK, Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
 
@@ -105,7 +105,8 @@ class Stage(ABC):
     def sees(self, type: str) -> bool:
         """Whether input events of this type concern it: it takes them, or they move its clock."""
         clock = self.clock
-        return clock is None or EVERY in clock or type in clock or self.node.takes(type)
+        moves = clock is None or EVERY in clock or type in clock or type == TICK
+        return moves or self.node.takes(type)
 
     @abstractmethod
     def finish(self, last: int, time: int) -> News:

@@ -10,6 +10,10 @@ PSEUDO = "betimes.pseudo"
 """Type of the events by which an ordering unit tells the units above it that its slack has grown.
 They are measured like any other event and never reach a detector."""
 
+TICK = "betimes.tick"
+"""Type of the events by which time passes while nothing happens: they move every clock, teach
+nothing about delays and never reach a detector."""
+
 
 class Event(msgspec.Struct, frozen=True, gc=False):
     """A `type`, the time `ts` at which it occurred (microseconds), and a payload.

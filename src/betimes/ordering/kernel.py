@@ -8,7 +8,8 @@ The terms are those of the glossary. For every arrival, in order of arrival:
 2. A measured event (`MEASURED`) waits, with its effective time `ts - head_start`, for the next
    clock update, which tells its delay: `clock - effective time`.
 3. A clock event that is not behind the clock updates it: the waiting delays are learned, the slack
-   is set anew by the policy, and the release frontier moves.
+   is set anew by the policy, and the release frontier moves. A silent one (`SILENT`) moves clock
+   and frontier only: what it would measure is how long nothing came.
 
 Nothing above needs the sorted buffer, so a batch is handled in three sweeps: *merge* the batch
 (sorted beforehand by NumPy) into the sorted buffer, walk the *path* of clock and slack along the
@@ -57,7 +58,7 @@ CAUTION = 0.9
 """The quantile policy aims at this share of `max_late`, because it can only follow the stream."""
 
 # Roles of a type, as bits.
-CLOCK, MEASURED, BUFFERED, NOTICE = 1, 2, 4, 8
+CLOCK, MEASURED, BUFFERED, NOTICE, SILENT = 1, 2, 4, 8, 16
 
 LARGEST, DECAYING, QUANTILE = 0, 1, 2
 
@@ -345,7 +346,8 @@ def _walk(
         bound = NEVER
         suspect = False
         time = ts[p] + types[OFFSET, code]
-        if role & CLOCK and (state[SUSPECTS] > 0 or time - now > state[MAX_SKEW]):
+        doubtful = role & CLOCK and not role & SILENT
+        if doubtful and (state[SUSPECTS] > 0 or time - now > state[MAX_SKEW]):
             suspect = _is_suspect(state, now, time, row0 + p, rejected)
         if role & MEASURED and not suspect:
             effective = ts[p] - heads[p]
@@ -360,8 +362,11 @@ def _walk(
                 state[NOW] = now
                 _learn_need(state, floats, window, ts[p], heads[p], successors[p])
         if role & CLOCK and not suspect and time >= now:
-            updates += 1
-            if not quick or time - oldest > state[TOP]:
+            if role & SILENT:
+                state[NOW], state[WAITING], state[OLDEST_NOTICE] = time, 0, FAR
+                if quantile:
+                    cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+            elif not quick or time - oldest > state[TOP]:
                 elapsed = 0 if now == NEVER else time - now
                 state[NOW], state[OLDEST_WAITING] = time, oldest
                 _learn_delays(state, floats, waiting, elapsed)
@@ -369,6 +374,7 @@ def _walk(
                 slack = state[SLACK]
                 if quantile:
                     cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+            updates += 0 if role & SILENT else 1
             now, oldest = time, FAR
             bound = now - slack
             passed = max(passed, bound)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from betimes.model import (
     PSEUDO,
+    TICK,
     Duration,
     Event,
     EventBatch,
@@ -213,6 +214,12 @@ class OrderingUnit:
         return None if self._loop.clock == kernel.NEVER else self._loop.clock
 
     @property
+    def sure_clock(self) -> int | None:
+        """The time of the stream, if no clock event so far is in doubt; None otherwise."""
+        doubt = self._loop.suspects or self._state[kernel.UPDATES] < 2
+        return None if doubt else self.clock
+
+    @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that may be absurd, and are not judged yet."""
         return list(self._suspects)
@@ -225,7 +232,8 @@ class OrderingUnit:
     def stats(self) -> OrderingStats:
         """Counts and readings as of now."""
         read = self._state.tolist()
-        clock = [i for i in range(len(self._types)) if self._table[kernel.ROLE, i] & kernel.CLOCK]
+        moves = self._table[kernel.ROLE] & (kernel.CLOCK | kernel.SILENT) == kernel.CLOCK
+        clock = np.flatnonzero(moves).tolist()
         return OrderingStats(
             arrived=read[kernel.ARRIVALS],
             released=read[kernel.N_RELEASED],
@@ -312,6 +320,8 @@ class OrderingUnit:
         step = self._loop.run(self._table, _plain(batch.ts), _plain(codes), _plain(heads))
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
+        if batch.types == (TICK,):
+            return step
         if self._state[kernel.UPDATES] == 1 and len(batch):
             self._doubt(int(batch.ts[-1]), int(codes[-1]), step)
         for block in (self._learner, self._offsetter):
@@ -399,6 +409,8 @@ class OrderingUnit:
     def _role(self, name: str) -> int:
         if name == PSEUDO:
             return kernel.MEASURED | kernel.NOTICE
+        if name == TICK:
+            return kernel.CLOCK | kernel.SILENT
         wanted = self._on is None or name in self._on
         role = kernel.MEASURED | kernel.BUFFERED if wanted else 0
         if self._learner is not None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from betimes.spark.job import ROUTE, Job
-from betimes.spark.live import LiveEngine, first_head
+from betimes.spark.live import Entry, LiveEngine, first_head
 from betimes.spark.packing import as_stream
 from betimes.spark.readings import without_readings
 from betimes.spark.rows import change_schema
@@ -50,7 +50,7 @@ def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]
             if live is not None:
                 yield live.finish()
             live, head = LiveEngine(job, slot), first_head(job)
-        fed = live.feed(head, [as_stream(piece)])
+        fed = live.feed(head, Entry(head.batches, head.attenuation, [as_stream(piece)]))
         head = fed.head
         yield without_readings(fed.changes)
     if live is not None:

@@ -9,12 +9,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from betimes.engine import Hierarchy
-from betimes.model import OptionError
+from betimes.model import Duration, OptionError
 from betimes.spark.batch import detect_batch
 from betimes.spark.intake import check_columns, take_in
 from betimes.spark.job import Job
 from betimes.spark.operator import detect_stream
-from betimes.spark.readings import counted
+from betimes.spark.readings import collected
 from betimes.spark.rows import COLUMNS
 
 _JOB = "_betimes_job"
@@ -31,6 +31,7 @@ def detect(
     by: str | None = None,
     order: str = "shared",
     results: str = "provisional",
+    idle: Duration | None = None,
     slots: int | None = None,
     payload: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -41,20 +42,23 @@ def detect(
     `time`, `type` and `arrival` name columns; without `arrival` rows count as arriving in the order
     of the source. With `by` every value of that column is a stream of its own, and the work is
     spread over `slots` (4 if you do not say otherwise). `results="final"` gives only rows that are
-    never taken back. `payload` names the columns that detectors read, so that others stay where
-    they are; `columns` renames columns of the result. Other options are those of `Engine`.
+    never taken back. If nothing comes for as long as `idle`, time passes with the clock on the
+    wall, so that results settle; without it they wait for the next event. `payload` names the
+    columns that detectors read, so that others stay where they are; `columns` renames columns of
+    the result. Other options are those of `Engine`.
 
     The result has the columns of a change and `slot`. The changes of a batch DataFrame include the
     end of the stream; those of a streaming one do not (see `write`).
     """
     job = Job.of(
         hierarchy, time=time, type=type, arrival=arrival, by=by, order=order, results=results,
+        idle=idle,
         slots=slots if slots is not None else 1 if by is None else 4, options=options,
     )  # fmt: skip
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)
-    changes = counted(detect_stream(rows, job)) if df.isStreaming else detect_batch(rows, job)
+    changes = collected(detect_stream(rows, job)) if df.isStreaming else detect_batch(rows, job)
     return marked(changes.withColumnsRenamed(names) if names else changes, job, names)
 
 

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 
 from betimes.spark.job import Job
 from betimes.spark.live import LiveEngine, read_head
-from betimes.spark.operator import BASE, HEAD, LOG
+from betimes.spark.operator import HEAD, LOG
 from betimes.spark.places import is_plain, local_path
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
 
-_FIELDS = {HEAD: "value.note", BASE: "value.state", LOG: "list_element.entry"}
+_FIELDS = {HEAD: "value.note", LOG: "list_element.entry"}
 
 
 @contextmanager
@@ -53,18 +53,15 @@ def final_changes(
     spark: SparkSession, job: Job, query: str, batch: int, *, advance: bool
 ) -> DataFrame:
     """What changes when the stream ends after a batch; with `advance`, time runs out."""
-    parts = [_stored(spark, query, name, batch) for name in (HEAD, BASE, LOG)]
-    stored = parts[0].union(parts[1]).union(parts[2])
+    stored = _stored(spark, query, HEAD, batch).union(_stored(spark, query, LOG, batch))
     placed = stored.repartition(job.slots, "route").sortWithinPartitions("route", "kind")
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, kept in _by_route(batches):
             slot = routes(job.slots).index(route)
             head = read_head(job, kept[HEAD][0])
-            base = kept[BASE][0] if kept[BASE] else None
-            live = LiveEngine.rebuild(job, slot, head, base, kept[LOG])
-            ended = live.engine.finish(advance=advance)
-            yield from live._rows(ended).to_batches()
+            live = LiveEngine.rebuild(job, slot, head, kept[LOG])
+            yield from live.finish(advance=advance).to_batches()
 
     return placed.mapInArrow(finish, change_schema())
 
@@ -90,7 +87,7 @@ def _by_route(
             if its_route != route:
                 if route is not None:
                     yield route, kept
-                route, kept = its_route, {HEAD: [], BASE: [], LOG: []}
+                route, kept = its_route, {HEAD: [], LOG: []}
             kept[kind].append(data)
     if route is not None:
         yield route, kept

@@ -2,7 +2,7 @@
 
 Everything that can be wrong with a DataFrame is found here, before a query starts. Rows of types
 that no detector reads and that do not move the clock are filtered out where they are read; how many
-there were is told with the progress of the query. Rows without a time or a type always pass: they
+there were is seen from the rows that came through. Rows without a time or a type always pass: they
 are reported, not lost.
 """
 
@@ -35,9 +35,6 @@ from pyspark.sql.types import (
 
 from betimes.model import EventError
 from betimes.spark.job import ROUTE, Job
-
-INTAKE = "betimes.intake"
-"""Name of the counts of rows, in the progress of a query."""
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TIMES = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType)
@@ -101,13 +98,9 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
     """The rows and columns that are needed, each row with its slot."""
     kept = df if columns is None else df.select(*_needed(df, job, columns))
     wanted = _wanted(job)
-    counts = [F.count(F.lit(1)).alias("rows")]
-    if wanted is not None:
-        counts.append(F.count_if(~wanted).alias("ignored"))
-    kept = kept.observe(INTAKE, *counts)
     if wanted is not None:
         kept = kept.filter(wanted)
-    if job.by is None:
+    if job.by is None or job.slots == 1:
         return kept
     # Whole numbers as they are: to make text of each would cost more than to read it.
     whole = (ByteType, ShortType, IntegerType, LongType)

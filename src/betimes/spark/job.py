@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from betimes.engine import Calibration, CheckpointError, Engine, Hierarchy
-from betimes.model import OptionError
+from betimes.model import Duration, OptionError, microseconds
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
 
@@ -24,7 +24,7 @@ FORMAT = 1
 ROUTE = "_betimes_route"
 """Name of the column that carries the slot to the shuffle."""
 
-_FREE = frozenset({"attenuation", "retraction", "checkpoints", "errors", "zone"})
+_FREE = frozenset({"attenuation", "retraction", "checkpoints", "errors", "zone", "calibration"})
 """Options that may differ between a run and its restart: no state depends on them."""
 
 _REFUSED = frozenset({"time", "by", "order"})
@@ -43,6 +43,8 @@ class Job:
     order: str
     slots: int
     results: str
+    idle: int
+    """After so many milliseconds without an event time passes; 0 if it never does."""
     identity: str
     """What the state rests on, as JSON."""
     options: dict[str, Any]
@@ -60,6 +62,7 @@ class Job:
         slots: int,
         results: str,
         options: dict[str, Any],
+        idle: Duration | None = None,
     ) -> Job:
         """Check everything that can be checked without data."""
         _check_choices(results, slots, by, options)
@@ -82,6 +85,7 @@ class Job:
         }
         job = cls(
             ship(hierarchy), time, type, arrival, by, order, slots, results,
+            idle=0 if idle is None else max(1, microseconds(idle, "idle") // 1000),
             identity=json.dumps(identity), options=options,
         )  # fmt: skip
         job.engine()

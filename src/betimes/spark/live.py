@@ -1,12 +1,12 @@
 """The engine of a slot, and what is stored of it so that nothing is lost.
 
-Three things of a slot are in the state store:
+Two things of a slot are in the state store:
 
 * `head`: one small record, read and written in every micro-batch;
-* `base`: a full checkpoint of the engine, written now and then;
-* `log`: the batches that were fed since the base, exactly as they came.
+* `log`: a full checkpoint of the engine, the *base*, and the batches that were fed since, exactly
+  as they came.
 
-A micro-batch appends to the log; when the log has outgrown the base, a new base takes its place.
+A micro-batch appends to the log; when it has outgrown the base, a new base takes its place.
 So what a micro-batch writes follows the batch and not the state, and a full checkpoint is paid for
 by the batches since the last one.
 
@@ -17,6 +17,10 @@ that state; any other is thrown away and built anew from base and log. A micro-b
 again therefore begins where the first attempt began, whatever became of that, and gives the same
 rows: an engine's answer depends on what it is fed and on nothing else. The attenuation, which does
 depend on the load, is decided after a batch for the next one and stored with it in the log.
+
+**Idle.** If asked for, time passes with the clock on the wall where nothing comes: a stream (with
+`order="key"`: a key) that was silent for so long has its clock moved on by as much as has passed.
+What the wall clock said is stored with each batch, so the same happens when it is fed again.
 """
 
 from __future__ import annotations
@@ -53,25 +57,35 @@ class Head(msgspec.Struct):
     token: bytes
     attenuation: float
     """For the next batch."""
+    clock: int | None = None
+    """The time of the stream, if it is beyond doubt; see `thinning`."""
+    timer: int = 0
+    """When somebody will look whether anything came, in milliseconds of the clock on the wall."""
     batches: int = 0
     log_bytes: int = 0
     base_bytes: int = 0
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, tag="batch"):
     """One batch in the log: Arrow streams, in order of arrival, and how they were handled."""
 
     number: int
     attenuation: float
     parts: list[bytes]
+    now: int = 0
+    """The clock on the wall, in milliseconds."""
+    idle: int = 0
+    """After so many milliseconds without an event time passes; 0 if it never does."""
 
 
-class Base(msgspec.Struct):
-    """A full checkpoint."""
+class Base(msgspec.Struct, tag="base"):
+    """A full checkpoint; the batches before this number are in it."""
 
+    number: int
     engine: bytes
     last: int
     rejected: int
+    seen: list[tuple[Any, int]]
 
 
 @dataclass(frozen=True)
@@ -81,12 +95,7 @@ class Fed:
     changes: pa.Table
     head: Head
     base: bytes | None
-    """A full checkpoint, if it is time for one; the log then begins anew, without this batch."""
-
-
-def log_entry(head: Head, parts: list[bytes]) -> bytes:
-    """What the log keeps of a batch that follows a head."""
-    return msgspec.msgpack.encode(Entry(head.batches, head.attenuation, parts))
+    """A full checkpoint, if it is time for one; the log then begins anew with it."""
 
 
 class LiveEngine:
@@ -101,6 +110,8 @@ class LiveEngine:
         """The newest number of a row."""
         self._rejected = 0
         """How many of the numbers belong to rows that were no events."""
+        self._seen: dict[Any, int] = {}
+        """Up to when, on the wall, the time of each key (or of all: None) is told."""
         self._clock = clock
         self._teller = Teller(slot, clock)
         self._steering = Attenuation(job.options.get("zone") or Zone())
@@ -108,36 +119,39 @@ class LiveEngine:
         self._attenuation: float | None = None
 
     @classmethod
-    def rebuild(
-        cls, job: Job, slot: int, head: Head, base: bytes | None, log: Iterable[bytes]
-    ) -> LiveEngine:
+    def rebuild(cls, job: Job, slot: int, head: Head, log: Iterable[bytes]) -> LiveEngine:
         """The engine that the state store describes."""
         live = cls(job, slot)
-        entries = [msgspec.msgpack.decode(entry, type=Entry) for entry in log]
-        if base is not None:
-            kept = msgspec.msgpack.decode(base, type=Base)
-            live.engine.restore(kept.engine)
-            live._last, live._rejected = kept.last, kept.rejected
+        entries = [msgspec.msgpack.decode(entry, type=Entry | Base) for entry in log]
         for entry in sorted(entries, key=lambda entry: entry.number):
-            live._apply(entry)
+            if isinstance(entry, Base):
+                live.engine.restore(entry.engine)
+                live._last, live._rejected = entry.last, entry.rejected
+                live._seen = dict(entry.seen)
+            else:
+                live._apply(entry)
         live.token = head.token
         return live
 
-    def feed(self, head: Head, parts: list[bytes]) -> Fed:
+    def feed(self, head: Head, entry: Entry) -> Fed:
         """Take a batch that follows what the head says."""
         began = self._clock()
-        changes = self._apply(Entry(head.batches, head.attenuation, parts))
+        changes = self._apply(entry)
         changes = self._teller.told(changes, self.engine)
         steered = self._steer(head.attenuation, began, self._clock())
-        written = log_entry(head, parts)
+        written = msgspec.msgpack.encode(entry)
         self.token = blake2b(head.token + written, digest_size=16).digest()
         after = Head(
-            head.identity, self.token, steered, head.batches + 1,
-            head.log_bytes + len(written), head.base_bytes,
+            head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
+            head.batches + 1, head.log_bytes + len(written), head.base_bytes,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)
-        base = msgspec.msgpack.encode(Base(self.engine.checkpoint(), self._last, self._rejected))
+        kept = Base(
+            after.batches, self.engine.checkpoint(), self._last, self._rejected,
+            [*self._seen.items()],
+        )  # fmt: skip
+        base = msgspec.msgpack.encode(kept)
         after.base_bytes, after.log_bytes = len(base), 0
         return Fed(changes, after, base)
 
@@ -149,14 +163,34 @@ class LiveEngine:
         if entry.attenuation != self._attenuation and self.job.adaptive:
             self.engine.set_attenuation(entry.attenuation)
             self._attenuation = entry.attenuation
-        batch, bad = self._events(entry.parts)
-        rows = self._rows(self.engine.feed(batch))
-        if not bad:
-            return rows
-        more = rejected_rows(self.job, self.slot, bad, after=self._last)
-        self._last += len(bad)
-        self._rejected += len(bad)
-        return pa.concat_tables([rows, more])
+        tables = []
+        if entry.parts:
+            batch, bad = self._events(entry.parts)
+            tables.append(self._rows(self.engine.feed(batch)))
+            if entry.idle:
+                self._seen |= dict.fromkeys(self._keys(batch), entry.now)
+            if bad:
+                tables.append(rejected_rows(self.job, self.slot, bad, after=self._last))
+                self._last += len(bad)
+                self._rejected += len(bad)
+        if entry.idle:
+            tables.append(self._rows(self._pass_time(entry)))
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def _keys(self, batch: EventBatch) -> Iterable[Any]:
+        """The streams that these events belong to, as far as each has a time of its own."""
+        by = self.job.by
+        return (None,) if self.job.order != "key" or by is None else set(batch.column(by))
+
+    def _pass_time(self, entry: Entry) -> ChangeBatch:
+        """Time passes for those from whom nothing came for long enough."""
+        passed = {
+            key: 1000 * (entry.now - since)
+            for key, since in self._seen.items()
+            if entry.now - since >= entry.idle
+        }
+        self._seen |= dict.fromkeys(passed, entry.now)
+        return self.engine.advance(passed if self.job.order == "key" else passed.get(None, 0))
 
     def _rows(self, changes: ChangeBatch) -> pa.Table:
         if len(changes):

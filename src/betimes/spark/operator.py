@@ -15,19 +15,21 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from betimes.spark.job import Job
-from betimes.spark.live import Head, LiveEngine, first_head, log_entry, read_head
-from betimes.spark.packing import PACKED, packer
+from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
+from betimes.spark.packing import INTAKE, PACKED, packer, put_back
 from betimes.spark.relay import Alive, key_of
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
+from betimes.spark.thinning import Packed, skew_of, to_be_fed
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-HEAD, BASE, LOG = "head", "base", "log"
+HEAD, LOG = "head", "log"
 """The variables of the state."""
 
 _alive = Alive()
@@ -41,31 +43,48 @@ class SlotProcessor(StatefulProcessor):
         self._job = job
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
         self._head = handle.getValueState(HEAD, "note binary")
-        self._base = handle.getValueState(BASE, "state binary")
         self._log = handle.getListState(LOG, "entry binary")
 
     def handleInputRows(  # type: ignore[override] # frames go in, so frames come
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        del timerValues
-        job, key = self._job, int(key[0])
-        slot = routes(job.slots).index(key)
+        yield from self._feed(int(key[0]), in_order(rows), timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        del expiredTimerInfo
+        yield from self._feed(int(key[0]), [], timerValues)
+
+    def _feed(
+        self, route: int, streams: list[Packed], timers: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        """Hand a batch to the engine, or only the time; keep what is needed to go on."""
+        job = self._job
+        slot = routes(job.slots).index(route)
         note = self._head.get()
         head = first_head(job) if note is None else read_head(job, bytes(note[0]))
-        parts = in_order(rows)
+        # The time of the batch: the same if it is run again.
+        now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
+        parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
+        entry = Entry(head.batches, head.attenuation, parts, now, job.idle)
         name = key_of(job.identity, slot)
-        fed = _alive.feed(name, head, parts)
+        fed = _alive.feed(name, head, entry)
         if fed is None:
             live = self._build(slot, None if note is None else head)
-            fed = _alive.feed_own(name, live, head, parts)
+            fed = _alive.feed_own(name, live, head, entry)
             _alive.announce(name)
-        if fed.base is None:
-            self._log.appendValue((log_entry(head, parts),))
+        if fed.base is not None:
+            self._log.put([(fed.base,)])
         else:
-            self._base.update((fed.base,))
-            self._log.clear()
+            self._log.appendValue((msgspec.msgpack.encode(entry),))
         self._head.update((msgspec.msgpack.encode(fed.head),))
+        if job.idle:
+            if head.timer:
+                self._handle.deleteTimer(head.timer)
+            self._handle.registerTimer(fed.head.timer)
         yield from to_pandas(fed.changes)
 
     def close(self) -> None:
@@ -74,22 +93,20 @@ class SlotProcessor(StatefulProcessor):
     def _build(self, slot: int, head: Head | None) -> LiveEngine:
         if head is None:
             return LiveEngine(self._job, slot)
-        stored = self._base.get()
-        base = None if stored is None else bytes(stored[0])
         log = (bytes(entry[0]) for entry in self._log.get())
-        return LiveEngine.rebuild(self._job, slot, head, base, log)
+        return LiveEngine.rebuild(self._job, slot, head, log)
 
 
-def in_order(frames: Iterator[pd.DataFrame]) -> list[bytes]:
-    """The Arrow streams of a slot, in order of arrival."""
-    found = [
-        (int(part), int(number), bytes(events))
+def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
+    """The streams of a slot, in order of arrival."""
+    names = Packed._fields
+    return sorted(
+        Packed(int(part), int(number), int(highest), bytes(events), bytes(spare))
         for frame in frames
-        for part, number, events in zip(
-            frame["part"], frame["number"], frame["events"], strict=True
+        for part, number, highest, events, spare in zip(
+            *(frame[name] for name in names), strict=True
         )
-    ]
-    return [events for _, _, events in sorted(found)]
+    )
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -102,6 +119,8 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     """Changes out of rows with their slot."""
     packed = rows.mapInArrow(packer(job), PACKED)
+    # Counted here, where there are few rows: to count them one by one costs as much as to read one.
+    packed = packed.observe(INTAKE, F.sum("seen").alias("rows")).drop("seen")
     return packed.groupBy("route").transformWithStateInPandas(
-        SlotProcessor(job), change_schema(), "Append", "None"
+        SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )

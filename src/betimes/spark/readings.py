@@ -1,9 +1,9 @@
 """What engines read off themselves, and how it gets from the workers to the driver.
 
-A worker has no line to the driver but its rows. So now and then an engine puts one more row under
-the changes of a batch, which is no change at all, with its readings as JSON. On the way
-out Spark collects these rows into the progress of the query, where they cost nothing, and takes
-them off the changes; no sink ever sees one. The same pass counts the changes.
+A worker has no line to the driver but its rows. So an engine puts one more row under the changes of
+a batch, which is no change at all: what it has told in this batch, counted, and now and then its
+readings, as JSON. On the way out Spark collects these rows into the progress of the query, where
+they cost nothing, and takes them off the changes; no sink ever sees one.
 
 Readings tell about load, so they are not the same when a batch is run again. They are no part of
 the state, and of nothing that has to be the same.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -27,7 +28,7 @@ READINGS = "readings"
 """What stands in the place of `change_type` in a row with readings."""
 
 OUTPUT = "betimes.output"
-"""Name of the counts of changes, in the progress of a query."""
+"""Name of what engines say, in the progress of a query."""
 
 LEAST_PAUSE = 1.0
 """Seconds between two readings of an engine: people do not look more often."""
@@ -36,15 +37,55 @@ SHARE = 0.01
 """Part of the time that may be spent on readings; with order="key" every key has its own."""
 
 
+class Tally(msgspec.Struct):
+    """What the changes of a batch are, counted."""
+
+    inserted: int = 0
+    confirmed: int = 0
+    deleted: int = 0
+    final: int = 0
+    late: int = 0
+    rejected: int = 0
+    waited: int = 0
+    """Sum of the times from a result's ts to when it was first told, in microseconds."""
+
+    @classmethod
+    def of(cls, changes: pa.Table) -> Tally:
+        types, kinds, states = (
+            np.array(changes[name].to_pylist(), np.str_)
+            for name in ("type", "change_type", "status")
+        )
+        late, rejected = types == LATE, types == REJECTED
+        real = ~(late | rejected)
+        first, deleted = real & (kinds == "insert"), real & (kinds == "delete")
+        waited = [changes[name].to_numpy()[first] for name in ("detected_at", "ts")]
+        waits = np.maximum(waited[0] - waited[1], 0).sum()
+        counts = {
+            "inserted": first,
+            "confirmed": real & (kinds == "confirm"),
+            "deleted": deleted,
+            "final": real & (states == "final") & ~deleted,
+            "late": late,
+            "rejected": rejected,
+        }
+        return cls(**{name: int(which.sum()) for name, which in counts.items()}, waited=int(waits))
+
+    def __add__(self, other: Tally) -> Tally:
+        names = self.__struct_fields__
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
 class SlotReading(msgspec.Struct, frozen=True):
-    """The readings of one engine."""
+    """What the engine of a slot says with a batch."""
 
     slot: int
-    detectors: list[DetectorStats]
+    tally: Tally
+    detectors: list[DetectorStats] | None = None
+    """Readings, now and then."""
 
 
 class Teller:
-    """Adds readings to the changes of an engine when it is time to."""
+    """Puts what is to be said under the changes of an engine."""
 
     def __init__(self, slot: int, clock: Callable[[], float]) -> None:
         self._slot = slot
@@ -52,14 +93,18 @@ class Teller:
         self._due = clock()
 
     def told(self, changes: pa.Table, engine: Engine) -> pa.Table:
+        reading = SlotReading(self._slot, Tally.of(changes), self._readings(engine))
+        row = {SLOT: self._slot, "change_type": READINGS, "payload": _text(reading)}
+        return pa.concat_tables([changes, pa.Table.from_pylist([row], schema=changes.schema)])
+
+    def _readings(self, engine: Engine) -> list[DetectorStats] | None:
         began = self._clock()
         if began < self._due:
-            return changes
-        readings = SlotReading(self._slot, together(engine.stats.values()))
-        row = {SLOT: self._slot, "change_type": READINGS, "payload": _text(readings)}
+            return None
+        readings = together(engine.stats.values())
         ended = self._clock()
         self._due = ended + max(LEAST_PAUSE, (ended - began) / SHARE)
-        return pa.concat_tables([changes, pa.Table.from_pylist([row], schema=changes.schema)])
+        return readings
 
 
 def without_readings(changes: pa.Table) -> pa.Table:
@@ -67,24 +112,11 @@ def without_readings(changes: pa.Table) -> pa.Table:
     return changes.filter(pc.invert(pc.is_in(changes["change_type"], pa.array([READINGS]))))
 
 
-def counted(changes: DataFrame) -> DataFrame:
-    """The changes alone, with counts and readings in the progress of the query."""
-    type, change = F.col("type"), F.col("change_type")
-    real = ~type.isin(LATE, REJECTED) & (change != READINGS)
-    first = real & (change == "insert")
-    waited = F.greatest(F.col("detected_at") - F.col("ts"), F.lit(0))
-    seen = changes.observe(
-        OUTPUT,
-        F.count_if(first).alias("inserted"),
-        F.count_if(real & (change == "confirm")).alias("confirmed"),
-        F.count_if(real & (change == "delete")).alias("deleted"),
-        F.count_if(real & (F.col("status") == "final") & (change != "delete")).alias("final"),
-        F.count_if(type == LATE).alias("late"),
-        F.count_if(type == REJECTED).alias("rejected"),
-        F.avg(F.when(first, waited)).alias("latency"),
-        F.collect_list(F.when(change == READINGS, F.col("payload"))).alias("readings"),
-    )
-    return seen.filter(change != READINGS)
+def collected(changes: DataFrame) -> DataFrame:
+    """The changes alone, with what engines say in the progress of the query."""
+    said = F.col("change_type") == READINGS
+    heard = F.collect_list(F.when(said, F.col("payload"))).alias("readings")
+    return changes.observe(OUTPUT, heard).filter(~said)
 
 
 def parsed(texts: Iterable[str]) -> list[SlotReading]:

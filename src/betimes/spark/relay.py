@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.spark.live import Fed, Head, LiveEngine
+from betimes.spark.live import Entry, Fed, Head, LiveEngine
 from betimes.spark.packing import as_stream
 
 MOST_ALIVE = 64
@@ -50,7 +50,7 @@ class Request(msgspec.Struct):
 
     key: str
     head: Head
-    parts: list[bytes]
+    entry: Entry
 
 
 class Alive:
@@ -62,16 +62,16 @@ class Alive:
         self._folder: Path | None = None
         self._pid = 0
 
-    def feed(self, key: str, head: Head, parts: list[bytes]) -> Fed | None:
+    def feed(self, key: str, head: Head, entry: Entry) -> Fed | None:
         """Have the engine take a batch, wherever it is; None if it is nowhere."""
         live = self._take(key, head.token)
         if live is not None:
-            return self.feed_own(key, live, head, parts)
-        return self._ask(Request(key, head, parts))
+            return self.feed_own(key, live, head, entry)
+        return self._ask(Request(key, head, entry))
 
-    def feed_own(self, key: str, live: LiveEngine, head: Head, parts: list[bytes]) -> Fed:
+    def feed_own(self, key: str, live: LiveEngine, head: Head, entry: Entry) -> Fed:
         """Feed an engine and keep it; if that fails it is not kept, it may be in any state."""
-        fed = live.feed(head, parts)
+        fed = live.feed(head, entry)
         with self._lock:
             self._engines[key] = live
             while len(self._engines) > MOST_ALIVE:
@@ -109,7 +109,8 @@ class Alive:
         if not answer.startswith(_DONE):
             return None
         found = msgspec.msgpack.decode(answer[1:], type=Answer)
-        return Fed(pa.ipc.open_stream(found.changes).read_all(), found.head, found.base)
+        changes = pa.ipc.open_stream(found.changes).read_all()
+        return Fed(changes, found.head, found.base)
 
     def _serve(self) -> None:
         """Begin to answer, once in each process."""
@@ -143,7 +144,7 @@ class Alive:
                 if live is None:
                     _send(line, b"")
                     return
-                fed = self.feed_own(request.key, live, request.head, request.parts)
+                fed = self.feed_own(request.key, live, request.head, request.entry)
                 answer = Answer(as_stream(fed.changes), fed.head, fed.base)
                 _send(line, _DONE + msgspec.msgpack.encode(answer))
             except Exception:  # noqa: BLE001 - the one who asked does it again, and tells why

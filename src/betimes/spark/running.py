@@ -36,6 +36,10 @@ _POLL = 0.2
 """Seconds between looks at a query: so long may a signal have to wait."""
 
 
+LOOK = 500_000
+"""Microseconds between micro-batches of a query that watches for silence."""
+
+
 class RunError(BetimesError, RuntimeError):
     """A query has failed: why, and what to do."""
 
@@ -132,10 +136,12 @@ def _start(
         writer = writer.foreachBatch(lambda rows, batch: _write_all(sinks, rows, batch))
     if available_now:
         writer = writer.trigger(availableNow=True)
-    elif every is not None:
-        milliseconds = max(1, microseconds(every, "every") // 1000)
+    elif every is not None or job.idle:
+        # Who watches for silence must look now and then, but need not do so all the time.
+        look = min(job.idle * 1000 // 2, LOOK) if every is None else microseconds(every, "every")
+        milliseconds = max(1, look // 1000)
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
-    with query_settings(changes.sparkSession, job.slots):
+    with query_settings(changes.sparkSession, job.slots, idle=bool(job.idle)):
         return writer.start()
 
 

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 _STATE = "spark.sql.streaming.stateStore"
 
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+
 QUERY_SETTINGS: dict[str, str] = {
     # The operator needs it; state lives outside the JVM's heap.
     f"{_STATE}.providerClass": (
@@ -20,8 +22,8 @@ QUERY_SETTINGS: dict[str, str] = {
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     # No second file with a checksum for each small file of a commit.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Nothing happens in a micro-batch without data unless somebody waits for a timer.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Nothing happens in a micro-batch without data, unless somebody watches for silence.
+    NO_DATA: "false",
     # On a local disk, no second file with a checksum for each file, and so half the renames, each
     # of which starts a process. Other file systems are not touched by it.
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
@@ -62,12 +64,14 @@ def session(
 
 
 @contextmanager
-def query_settings(spark: SparkSession, slots: int) -> Iterator[None]:
+def query_settings(spark: SparkSession, slots: int, *, idle: bool = False) -> Iterator[None]:
     """For a query that is started inside: the settings above, and as many partitions as slots.
 
-    A query keeps the settings it was started with; those of the session are put back.
+    With `idle` it runs micro-batches also when there is nothing new. A query keeps the settings it
+    was started with; those of the session are put back.
     """
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
+    wanted[NO_DATA] = str(idle).lower()
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
         spark.conf.set(key, value)

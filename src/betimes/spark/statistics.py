@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
-from betimes.spark.intake import INTAKE
-from betimes.spark.readings import OUTPUT, SlotReading, parsed, together
+from betimes.spark.packing import INTAKE
+from betimes.spark.readings import OUTPUT, Tally, parsed, together
 from betimes.spark.running import Run
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class BatchStats(msgspec.Struct, frozen=True):
     """When it began, as Spark writes it."""
     rows: int
     ignored: int
-    """Rows of types that nobody reads; they have not left the JVM."""
+    """Rows that no engine got: of types that nobody reads, or taken out before `detect`."""
     seconds: float
     rate: float
     """Rows a second while it was at work."""
@@ -80,7 +80,7 @@ class Statistics:
         self._lock = threading.Lock()
         self._batches: deque[BatchStats] = deque(maxlen=keep)
         self._heard = -1
-        self._slots: dict[int, SlotReading] = {}
+        self._slots: dict[int, list[DetectorStats]] = {}
         self._lines = None if lines is None else Path(lines)
         self._listener = _Listener(self, str(query.runId))
         self._session.streams.addListener(self._listener)
@@ -97,7 +97,7 @@ class Statistics:
         """The newest readings of each slot: what `Engine.stats` has."""
         self._catch_up()
         with self._lock:
-            return {slot: self._slots[slot].detectors for slot in sorted(self._slots)}
+            return {slot: self._slots[slot] for slot in sorted(self._slots)}
 
     @property
     def detectors(self) -> dict[str, DetectorStats]:
@@ -128,13 +128,12 @@ class Statistics:
             if progress.batchId <= self._heard or not _worked(progress):
                 return
             self._heard = progress.batchId
-            output = _metrics(progress, OUTPUT)
-            read = parsed(output.pop("readings", None) or ())
-            batch = _batch(progress, output)
+            said = parsed(_metrics(progress, OUTPUT).get("readings") or ())
+            batch = _batch(progress, sum((reading.tally for reading in said), Tally()))
             self._batches.append(batch)
-            self._slots.update((reading.slot, reading) for reading in read)
+            self._slots.update((r.slot, r.detectors) for r in said if r.detectors is not None)
             if self._lines is not None:
-                every = [reading for slot in self._slots.values() for reading in slot.detectors]
+                every = [reading for readings in self._slots.values() for reading in readings]
                 line = msgspec.to_builtins(batch) | {"detectors": together(every)}
                 with self._lines.open("ab") as file:
                     file.write(msgspec.json.encode(line) + b"\n")
@@ -187,11 +186,14 @@ def _metrics(progress: StreamingQueryProgress, name: str) -> dict[str, Any]:
     return {} if found is None else found.asDict()
 
 
-def _batch(progress: StreamingQueryProgress, output: dict[str, Any]) -> BatchStats:
+def _batch(progress: StreamingQueryProgress, tally: Tally) -> BatchStats:
     seconds = progress.batchDuration / 1000
     rows = progress.numInputRows
+    counts = msgspec.structs.asdict(tally)
+    waited = counts.pop("waited")
     return BatchStats(
         progress.batchId, progress.timestamp, rows,
-        ignored=_metrics(progress, INTAKE).get("ignored", 0), seconds=seconds,
-        rate=rows / seconds if seconds else 0.0, **output,
+        ignored=max(0, rows - (_metrics(progress, INTAKE).get("rows") or 0)), seconds=seconds,
+        rate=rows / seconds if seconds else 0.0,
+        latency=waited / tally.inserted if tally.inserted else None, **counts,
     )  # fmt: skip

@@ -127,7 +127,8 @@ class Sampler:
         middle = track[1:-1]
         velocities = (track[2:] - track[:-2]) / (2 * STEP)
         accelerations = (track[2:] - 2 * middle + track[:-2]) / STEP**2
-        return tuple(np.swapaxes(array, 0, 1) for array in (middle, velocities, accelerations))  # type: ignore[return-value]
+        # From step by step to sensor by sensor.
+        return middle.swapaxes(0, 1), velocities.swapaxes(0, 1), accelerations.swapaxes(0, 1)
 
     def _reach(self, track: Floats, steps: Column, swing: Swing) -> None:
         """A limb at the ball at the time of a contact."""
