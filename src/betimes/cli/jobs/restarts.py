@@ -22,15 +22,12 @@ from betimes.cli.jobs.jobfile import JobFile
 from betimes.cli.jobs.sinks import put
 from betimes.cli.jobs.tally import Tally
 from betimes.engine import CheckpointError, Hierarchy
-from betimes.model import BetimesError, StreamEndedError
+from betimes.model import StreamEndedError
+from betimes.model.errors import BusyError
 
 FORMAT = 1
 _FREE = ("attenuation", "retraction", "checkpoints", "errors")
 """Options that may differ between a run and its restart: no state depends on them."""
-
-
-class BusyError(BetimesError, RuntimeError):
-    """Another run works on the same checkpoint."""
 
 
 class Saved(msgspec.Struct):
