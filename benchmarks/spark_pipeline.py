@@ -7,7 +7,7 @@ a sink that writes nothing. All contenders run in one session with the same sett
 * *ceiling*: `mapInArrow` that hands on what it gets. It has no state and no shuffle;
 * *by hand*: what one writes without it, `applyInPandasWithState` and `transformWithStateInPandas`
   grouped by key, with a buffer that is sorted once a batch and a bound of 150 ms that somebody has
-  to know. They get all rows, as `detect` does: the clock events, four of five, tell how far a key
+  to know. They get all rows, as `detect` does: the clock events, seven of eight, tell how far a key
   has come, and events go through the buffer. The targets are judged by these.
 * *tuned*: the better of them by somebody who has seen that clock events need not be buffered and
   drops them with pandas. *Filtered*: who leaves them in the source; a key then comes no further

@@ -534,7 +534,7 @@ class PeaksOneByOne:
 
 
 def readings_stream(n: int, *, seed: int = 1) -> EventBatch:
-    """`sensor_stream` with eight columns of numbers; a peak in 60 readings."""
+    """`sensor_stream` with eight columns of numbers; about 22 peaks in 1,000 readings."""
     stream = sensor_stream(n, seed=seed)
     rng = np.random.default_rng(seed + 1)
     columns = {name: pa.array(rng.normal(size=n)) for name in ("x", "y", "z", "a", *"uvwq")}

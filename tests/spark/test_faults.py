@@ -160,7 +160,7 @@ def test_the_driver_is_killed_at_random_points(
         kills += 1
     if kills == KILLS:
         with victim(folder, *options) as process:
-            assert process.wait(timeout=120) == 0
+            assert process.wait(timeout=600) == 0
     found = rows(spark, folder)
     if adaptive:
         assert standing(found) == standing(undisturbed)

@@ -50,9 +50,9 @@ def watch_on_spark(game: Game, console: Console) -> list[EarlyRun]:
     """Let a streaming query watch the game, once for each attenuation."""
     from betimes import spark as bt_spark
 
-    session = bt_spark.session("betimes demo", master="local[2]")
-    session.sparkContext.setLogLevel("ERROR")
     with _folder() as folder:
+        session = bt_spark.session("betimes demo", master="local[2]", log=folder / "spark.log")
+        session.sparkContext.setLogLevel("ERROR")
         _write(game, folder / "events")
         return [
             _watch(session, way, folder, f"checkpoint-{number}", console)

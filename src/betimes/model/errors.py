@@ -17,3 +17,7 @@ class OptionError(BetimesError, ValueError):
 
 class StreamEndedError(BetimesError, RuntimeError):
     """Something was fed after `finish()`."""
+
+
+class BusyError(BetimesError, RuntimeError):
+    """Another run works on the same checkpoint."""

@@ -71,13 +71,14 @@ def marked(changes: DataFrame, job: Job, names: Mapping[str, str]) -> DataFrame:
 
 def job_of(changes: DataFrame) -> Job | None:
     """The job that made a DataFrame of changes, unless it was transformed since."""
-    job: Job | None = getattr(changes, _JOB, None)
+    # Not getattr: a DataFrame of Spark Connect takes any name for a column's.
+    job: Job | None = vars(changes).get(_JOB)
     return job
 
 
 def names_of(changes: DataFrame) -> dict[str, str]:
     """What the columns of a DataFrame of changes were renamed to."""
-    names: dict[str, str] = getattr(changes, _NAMES, {})
+    names: dict[str, str] = vars(changes).get(_NAMES, {})
     return names
 
 

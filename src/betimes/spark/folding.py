@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from betimes.model import OptionError
 from betimes.model.change import LATE, REJECTED
 from betimes.spark.detection import job_of, marked, names_of
+from betimes.spark.places import is_remote
 
 
 def table(
@@ -63,6 +64,11 @@ def _side(changes: DataFrame, type: str) -> DataFrame:
 
 def _typed(rows: DataFrame, payload: str, schema: StructType | str) -> DataFrame:
     if schema == "infer":
+        if is_remote(rows):
+            raise OptionError(
+                "schema='infer' needs RDDs, which Spark Connect does not have; give the types, "
+                "as in schema='player string, a double'"
+            )
         texts = rows.select(payload)
         schema = texts.sparkSession.read.json(texts.rdd.map(lambda row: row[0])).schema
     fields = F.from_json(F.col(payload), schema)

@@ -11,18 +11,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from betimes.engine import CheckpointError
 from betimes.model import BetimesError, StreamEndedError
+from betimes.model.errors import BusyError
 from betimes.spark.job import Job
 from betimes.spark.places import is_plain, local_path
-
-
-class BusyError(BetimesError, RuntimeError):
-    """Another run works on the same checkpoint."""
 
 
 class CheckpointGuard:
@@ -93,9 +91,11 @@ class CheckpointGuard:
             self._write({"identity": self._job.identity, "ended": batch})
 
     def release(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            # On a full disk closing fails as writing did, which was told; it is closed anyhow.
+            with suppress(OSError):
+                file.close()
 
     def _read(self) -> dict[str, Any] | None:
         if self._file is None:

@@ -38,10 +38,11 @@ from betimes.engine import CheckpointError, Zone
 from betimes.engine.attenuation import Attenuation
 from betimes.model import EventBatch
 from betimes.model.change import ChangeBatch
+from betimes.model.rows import plain
 from betimes.model.times import Rejected
 from betimes.spark.job import Job
 from betimes.spark.readings import Teller
-from betimes.spark.rows import change_rows, plain, rejected_rows
+from betimes.spark.rows import change_rows, rejected_rows
 
 LEAST_LOG = 4 * 2**20
 """A log shorter than this is never worth a checkpoint: it is fed again in well under a second."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 _PLAIN = re.compile(r"[\w/.:=+,@~-]*")
 """Names that are the same inside a URL."""
@@ -31,6 +31,11 @@ def is_plain(place: str) -> bool:
     (True, False)
     """
     return _PLAIN.fullmatch(place) is not None
+
+
+def is_remote(df: DataFrame) -> bool:
+    """Whether a DataFrame belongs to a session of Spark Connect."""
+    return type(df).__module__.startswith("pyspark.sql.connect.")
 
 
 def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:

@@ -13,11 +13,13 @@ engine itself, and becomes the one who has it. What goes over the socket is data
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import struct
 import tempfile
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -84,9 +86,11 @@ class Alive:
         if self._folder is None:
             return
         name = self._folder / f"{os.getpid()}-link"
-        name.unlink(missing_ok=True)
-        name.symlink_to(str(os.getpid()))
-        name.replace(self._folder / _short(key))
+        with suppress(OSError):
+            # Siblings who do not hear of it build the engine themselves.
+            name.unlink(missing_ok=True)
+            name.symlink_to(str(os.getpid()))
+            name.replace(self._folder / _short(key))
 
     def _take(self, key: str, token: bytes) -> LiveEngine | None:
         with self._lock:
@@ -163,10 +167,32 @@ def _short(key: str) -> str:
 def _folder() -> Path:
     """Where the workers of one executor meet: those that were forked from one process."""
     folder = Path(tempfile.gettempdir(), f"betimes-{os.getuid()}-{os.getppid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
-        raise PermissionError(f"{folder} belongs to somebody else")
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+            raise PermissionError(f"{folder} belongs to somebody else") from None
+    else:
+        _clear_up(folder)
     return folder
+
+
+def _clear_up(folder: Path) -> None:
+    """Remove the folders of executors that are gone: workers are killed, and cannot do it."""
+    for other in folder.parent.glob(f"betimes-{os.getuid()}-*"):
+        number = other.name.rpartition("-")[2]
+        if number.isdecimal() and other != folder and not other.is_symlink() and _gone(int(number)):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _send(line: socket.socket, data: bytes) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from betimes.model.change import REJECTED, Change, ChangeBatch
+from betimes.model.rows import only_final
 from betimes.model.times import Rejected
 from betimes.spark.job import Job
 
@@ -36,24 +37,6 @@ _ARROW = pa.schema(
 )
 
 
-def plain(table: pa.Table) -> pa.Table:
-    """The same columns as plain data, such as an engine can store.
-
-    Points in time become microseconds, as everywhere in betimes; dates and decimals become text.
-    """
-    for number, field in enumerate(table.schema):
-        kind = field.type
-        column = table.column(number)
-        if pa.types.is_timestamp(kind):
-            column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-        elif pa.types.is_date(kind) or pa.types.is_decimal(kind):
-            column = column.cast(pa.string())
-        else:
-            continue
-        table = table.set_column(number, field.name, column)
-    return table
-
-
 def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> pa.Table:
     """Changes as Spark takes them; their numbers leave out `skip` that were given to others."""
     table = changes.to_arrow()
@@ -61,12 +44,7 @@ def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> 
         place = table.column_names.index("seq")
         table = table.set_column(place, "seq", pc.add(table["seq"], skip))
     if results == "final" and len(table):
-        final = pc.is_in(table["status"], pa.array(["final"]))
-        undone = pc.is_in(table["change_type"], pa.array(["delete"]))
-        table = table.filter(pc.and_(final, pc.invert(undone)))
-        # What was never announced need not be confirmed: for the reader it is new.
-        inserted = pa.array(["insert"] * len(table), pa.string())
-        table = table.set_column(0, "change_type", inserted)
+        table = only_final(table)
     return table.add_column(0, SLOT, pa.array([slot] * len(table), pa.int32()))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
+import pyspark
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,6 +20,7 @@ from betimes.spark.detection import job_of, names_of
 from betimes.spark.ending import final_changes, last_batch, plain_place
 from betimes.spark.guard import CheckpointGuard
 from betimes.spark.job import Job
+from betimes.spark.places import is_remote
 from betimes.spark.settings import query_settings
 from betimes.spark.sinks import (
     FILE_FORMATS,
@@ -38,6 +40,13 @@ _POLL = 0.2
 
 LOOK = 500_000
 """Microseconds between micro-batches of a query that watches for silence."""
+
+
+PACKAGES = {
+    "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+    "delta": "io.delta:delta-spark_2.13:VERSION",
+}
+"""Where formats come from that are no part of Spark. Delta has versions of its own."""
 
 
 class RunError(BetimesError, RuntimeError):
@@ -78,6 +87,11 @@ def write(
         )
     if every is not None and available_now:
         raise OptionError("expected every= or available_now=True, got both")
+    if format == "console" and is_remote(changes):
+        raise OptionError(
+            "format='console' would print where Spark is, not here: with Spark Connect batches are "
+            "written by the server; write to a path, and read that"
+        )
     names = names_of(changes)
     sinks = _sinks(names, path, format, table, into, options, console)
     if current is not None:
@@ -243,6 +257,9 @@ def reason(text: str) -> str:
             "the disk is full: a batch could not be stored. Free space and start again: the run "
             "goes on from the last batch that was complete"
         )
+    missing = re.search(r"[Ff]ailed to find (?:the )?data source: (\w+)", text)
+    if missing is not None:
+        return _missing_package(missing[1])
     if "CONCURRENT" in text and "LOG" in text:
         return "another run is at work on the same checkpoint; stop one of them"
     # An error of betimes may have several lines; Spark adds its own behind it.
@@ -251,3 +268,15 @@ def reason(text: str) -> str:
         return str(own[-1]).partition(" SQLSTATE:")[0].strip()
     lines = [line for line in text.splitlines() if re.match(r"^[\w.]+(Error|Exception): ", line)]
     return lines[-1] if lines else text
+
+
+def _missing_package(format: str) -> str:  # noqa: A002
+    """What to do where Spark does not know a format."""
+    package = PACKAGES.get(format)
+    if package is None:
+        return f"Spark does not know the format {format!r}; add the package that brings it"
+    return (
+        f"Spark does not know the format {format!r}: it is in a package that Spark must be given. "
+        f'Set "spark.jars.packages" = "{package}" where the session is made ([engine.config] of a '
+        f"job file), or start with spark-submit --packages {package}"
+    )

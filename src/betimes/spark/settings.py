@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -47,10 +48,12 @@ def session(
     *,
     master: str | None = None,
     config: Mapping[str, str] | None = None,
+    log: str | Path | None = None,
 ) -> SparkSession:
     """A session with the settings that this pipeline runs best with.
 
-    `config` adds settings or replaces them. Workers run the Python that runs this.
+    `config` adds settings or replaces them. Workers run the Python that runs this. With `log`, what
+    Spark has to say is appended to a file of that name instead of stderr, if it is started here.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -60,7 +63,25 @@ def session(
         # Those of Hadoop would draw a warning here; `query_settings` sets them.
         if key.startswith("spark."):
             builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with nullcontext() if log is None else _stderr_to(Path(log)):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """Processes that are started inside write their errors and warnings to a file.
+
+    PySpark's stateful operator prints five lines for each query to where its JVM has its stderr,
+    past all levels of logging. There is no other way to be rid of them, short of not starting it.
+    """
+    kept, opened = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(opened, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(opened)
 
 
 @contextmanager

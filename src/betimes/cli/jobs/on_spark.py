@@ -7,7 +7,6 @@ imports nothing of pyspark, so that a local job never waits for it.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -226,11 +225,10 @@ def session_of(job: JobFile, progress: Progress) -> Any:
 
     log = _log_file(job)
     progress.note(f"starting Spark, which writes its own messages to {shown(str(log))}")
-    with _stderr_to(log):
-        session = bs.session(
-            f"betimes {job.file.stem}", master=job.engine.master,
-            config={"spark.ui.enabled": "false"} | job.engine.config,
-        )  # fmt: skip
+    session = bs.session(
+        f"betimes {job.file.stem}", master=job.engine.master, log=log,
+        config={"spark.ui.enabled": "false"} | job.engine.config,
+    )  # fmt: skip
     ship_modules(session, job)
     return session
 
@@ -293,19 +291,6 @@ def _log_file(job: JobFile) -> Path:
         return Path(tempfile.mkdtemp(prefix="betimes-")) / "spark.log"
     Path(kept).mkdir(parents=True, exist_ok=True)
     return Path(kept) / "spark.log"
-
-
-@contextmanager
-def _stderr_to(file: Path) -> Iterator[None]:
-    """Processes that are started inside write their errors and warnings to a file."""
-    kept, log = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(log, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(log)
 
 
 def ship_modules(session: Any, job: JobFile) -> None:

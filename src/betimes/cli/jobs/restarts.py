@@ -22,7 +22,8 @@ from betimes.cli.jobs.jobfile import JobFile
 from betimes.cli.jobs.sinks import put
 from betimes.cli.jobs.tally import Tally
 from betimes.engine import CheckpointError, Hierarchy
-from betimes.model import BetimesError, StreamEndedError
+from betimes.model import StreamEndedError
+from betimes.model.errors import BusyError
 
 FORMAT = 1
 _FREE = ("attenuation", "retraction", "checkpoints", "errors", "calibration")
@@ -30,10 +31,6 @@ _FREE = ("attenuation", "retraction", "checkpoints", "errors", "calibration")
 
 A calibration is for the beginning; what a checkpoint has learned since goes before it.
 """
-
-
-class BusyError(BetimesError, RuntimeError):
-    """Another run works on the same checkpoint."""
 
 
 class Saved(msgspec.Struct):

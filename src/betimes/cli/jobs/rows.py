@@ -7,32 +7,12 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model import EventBatch, Rejected
 from betimes.model.change import REJECTED, Change, ChangeBatch
+from betimes.model.rows import only_final, plain
 
 SLOT = "slot"
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """The same columns as plain data, such as an engine can store.
-
-    Points in time become microseconds, as everywhere in betimes; dates and decimals become text.
-
-    >>> plain(pa.table({"at": pa.array([1500], pa.timestamp("ms"))})).to_pydict()
-    {'at': [1500000]}
-    """
-    for number, field in enumerate(table.schema):
-        column: pa.ChunkedArray[Any] = table.column(number)
-        if pa.types.is_timestamp(field.type):
-            column = column.cast(pa.timestamp("us", field.type.tz), safe=False).cast(pa.int64())
-        elif pa.types.is_date(field.type) or pa.types.is_decimal(field.type):
-            column = column.cast(pa.string())
-        else:
-            continue
-        table = table.set_column(number, field.name, column)
-    return table
 
 
 def events_of(
@@ -64,14 +44,6 @@ def change_rows(
     if results == "final":
         table = only_final(table)
     return table.add_column(0, SLOT, pa.array([0] * len(table), pa.int32()))
-
-
-def only_final(table: pa.Table) -> pa.Table:
-    """Rows that are never taken back; what was never announced is new to their reader."""
-    final = pc.is_in(table["status"], pa.array(["final"]))
-    stands = pc.invert(pc.is_in(table["change_type"], pa.array(["delete"])))
-    table = table.filter(pc.and_(final, stands))
-    return table.set_column(0, "change_type", pa.array(["insert"] * len(table), pa.string()))
 
 
 def _moved(change: Change, by: int) -> Change:

@@ -1,0 +1,38 @@
+"""Tables at the edges: input as an engine can keep it, changes for those who take nothing back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The same columns as plain data, such as an engine can store.
+
+    Points in time become microseconds, as everywhere in betimes; dates and decimals become text.
+
+    >>> plain(pa.table({"at": pa.array([1500], pa.timestamp("ms"))})).to_pydict()
+    {'at': [1500000]}
+    """
+    for number, field in enumerate(table.schema):
+        column: pa.ChunkedArray[Any] = table.column(number)
+        if pa.types.is_timestamp(field.type):
+            column = column.cast(pa.timestamp("us", field.type.tz), safe=False).cast(pa.int64())
+        elif pa.types.is_date(field.type) or pa.types.is_decimal(field.type):
+            column = column.cast(pa.string())
+        else:
+            continue
+        table = table.set_column(number, field.name, column)
+    return table
+
+
+def only_final(changes: pa.Table) -> pa.Table:
+    """Rows that are never taken back; what was never announced is new to their reader."""
+    final = pc.is_in(changes["status"], pa.array(["final"]))
+    stands = pc.invert(pc.is_in(changes["change_type"], pa.array(["delete"])))
+    table = changes.filter(pc.and_(final, stands))
+    place = table.column_names.index("change_type")
+    inserted = pa.array(["insert"] * len(table), pa.string())
+    return table.set_column(place, "change_type", inserted)

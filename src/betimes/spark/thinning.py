@@ -1,0 +1,187 @@
+"""Clock events that move nothing: which they are, and when they may be left out.
+
+Events of a clock type that no detector reads do only one thing: they move the clock. One that is
+older than another of its slot which arrived before it is *idle*: the clock stands at that other one
+or beyond it. An engine that is not fed the idle ones tells the same, to the last number.
+
+That holds as long as every clock event is believed. One that is more than `max_skew` ahead of the
+clock is not, and then the idle ones count: three doubtful events in a row move the clock, unless a
+sound one comes between them; and the very first clock event is given up if those after it are far
+behind. Whoever packs the rows of one partition knows neither the other partitions nor the clock. So
+idle events travel beside the others, and are left out where both are known: if the clock before the
+batch is beyond doubt (at least two events have moved it, and none is waiting to be judged), and no
+clock event of the batch is more than `max_skew` ahead of it. The clock only rises, so then every
+clock event of the batch is believed. Otherwise the idle ones are put back in their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from betimes.model.duration import LONGEST, Duration, microseconds
+from betimes.model.times import LAST
+from betimes.spark.job import ROUTE, Job
+
+PLACE = "_betimes_place"
+"""Name of the column that says where among the others an idle event belongs."""
+
+NONE_YET = -1
+"""In place of a time, as long as there is none."""
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+class Packed(NamedTuple):
+    """The rows of one slot from a part of one partition, as they travel."""
+
+    part: int
+    number: int
+    highest: int
+    """The largest time of a clock event in the partition so far."""
+    events: bytes
+    spare: bytes
+    """The idle events; empty if there are none."""
+
+
+def to_be_fed(
+    streams: Sequence[Packed], clock: int | None, max_skew: int, put_back: Callable[..., bytes]
+) -> list[bytes]:
+    """What an engine must be fed: without the idle events if `clock` leaves no doubt."""
+    ahead = max((stream.highest for stream in streams), default=NONE_YET)
+    if clock is not None and ahead - clock <= max_skew:
+        return [stream.events for stream in streams]
+    return [
+        put_back(stream.events, stream.spare) if stream.spare else stream.events
+        for stream in streams
+    ]
+
+
+def set_aside(rows: pa.Table, idle: Mask) -> tuple[pa.Table, pa.Table]:
+    """The rows without the idle ones, and those, each with its place."""
+    mask = pa.array(idle)
+    spare = rows.filter(mask).append_column(PLACE, pa.array(np.flatnonzero(idle)))
+    return rows.filter(pc.invert(mask)), spare
+
+
+def whole(rows: pa.Table, spare: pa.Table) -> pa.Table:
+    """The rows as they were before some were set aside."""
+    places = spare[PLACE].to_numpy()
+    order = np.empty(len(rows) + len(spare), np.int64)
+    others = np.ones(len(order), bool)
+    others[places] = False
+    order[others] = np.arange(len(rows))
+    order[places] = len(rows) + np.arange(len(spare))
+    return pa.concat_tables([rows, spare.drop_columns([PLACE])]).take(order)
+
+
+def skew_of(job: Job) -> int:
+    """How far ahead a clock event may be, in microseconds."""
+    skew: Duration | None = job.options.get("max_skew", "1h")
+    return LONGEST if skew is None else microseconds(skew, "max_skew")
+
+
+@dataclass(frozen=True)
+class Thinner:
+    """Finds idle events in the rows of one partition."""
+
+    clock: str
+    time: str
+    type: str
+    arrival: str | None
+    paths: dict[int, _Path] = field(default_factory=dict)
+    """How far the clock has come, by slot."""
+
+    @classmethod
+    def of(cls, job: Job) -> Thinner | None:
+        """The thinner of a job, or None if no event is without effect."""
+        if job.ticking is None or job.order == "key":
+            return None
+        return cls(job.ticking, job.time, job.type, job.arrival)
+
+    def idle(self, rows: pa.Table) -> Mask | None:
+        """Which of the next rows of the partition are idle events; None if none is."""
+        ticks = self._ticks(rows)
+        where = np.flatnonzero(ticks)
+        if not len(where):
+            return None
+        ts, arrivals = self._numbers(rows, self.time), None
+        if self.arrival is not None:
+            arrivals = self._numbers(rows, self.arrival)
+        found = np.zeros(len(rows), bool)
+        for slot, its in _by_slot(rows, where):
+            path = self.paths.setdefault(slot, _Path())
+            found[its] = path.idle(ts[its], None if arrivals is None else arrivals[its])
+        return found if found.any() else None
+
+    def highest(self, slot: int) -> int:
+        """The largest time of a clock event of a slot so far."""
+        path = self.paths.get(slot)
+        return NONE_YET if path is None else path.highest
+
+    def _ticks(self, rows: pa.Table) -> Mask:
+        """Which rows are clock events; those that will be rejected are none."""
+        names = [self.time] if self.arrival is None else [self.time, self.arrival]
+        ticks: Any = pc.equal(rows[self.type], pa.scalar(self.clock))
+        for name in names:
+            if not _is_whole(rows[name].type):
+                return np.zeros(len(rows), bool)
+            ticks = pc.and_(ticks, pc.is_valid(rows[name]))
+        mask: Mask = ticks.fill_null(False).to_numpy()
+        ts = self._numbers(rows, self.time)
+        return mask & (ts >= 0) & (ts <= LAST)
+
+    def _numbers(self, rows: pa.Table, name: str) -> Ints:
+        """A column as integers, with zero for null."""
+        numbers: Ints = rows[name].cast(pa.int64()).fill_null(pa.scalar(0)).to_numpy()
+        return numbers
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
+
+
+def _by_slot(rows: pa.Table, where: Ints) -> Iterator[tuple[int, Ints]]:
+    """Which of the rows at these places belong to each slot."""
+    if ROUTE not in rows.column_names:
+        yield 0, where
+        return
+    slots = rows[ROUTE].to_numpy()[where]
+    order = np.argsort(slots, kind="stable")
+    slots = slots[order]
+    ends = [0, *(np.flatnonzero(np.diff(slots)) + 1), len(slots)]
+    for low, high in pairwise(ends):
+        yield int(slots[low]), where[order[low:high]]
+
+
+@dataclass
+class _Path:
+    """How far the clock has come by the clock events of one slot in one partition."""
+
+    top: int = NONE_YET
+    """The largest time among those that certainly arrived before the next ones."""
+    highest: int = NONE_YET
+    arrived: int | None = None
+
+    def idle(self, ts: Ints, arrivals: Ints | None) -> Mask:
+        """Which of the next events have no effect."""
+        self.highest = max(self.highest, int(ts.max()))
+        if arrivals is not None:
+            ordered = bool((np.diff(arrivals) >= 0).all())
+            if not ordered or (self.arrived is not None and int(arrivals[0]) < self.arrived):
+                # Not in order of arrival: what came before what is only known after the shuffle.
+                self.top, self.arrived = NONE_YET, None
+                return np.zeros(len(ts), bool)
+            self.arrived = int(arrivals[-1])
+        reached = np.maximum.accumulate(np.concatenate(([self.top], ts)))
+        self.top = int(reached[-1])
+        behind: Mask = ts < reached[:-1]
+        return behind
