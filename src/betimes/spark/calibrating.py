@@ -20,10 +20,10 @@ from betimes.engine import Calibration, Hierarchy
 from betimes.engine.calibration.iterative import OnRun, check_end, iterate, measuring_options
 from betimes.engine.calibration.probes import Measured, MeasuringEngine
 from betimes.model import EventBatch, OptionError
+from betimes.model.rows import plain
 from betimes.spark.batch import in_slots, pieces
 from betimes.spark.intake import check_columns, take_in
 from betimes.spark.job import Job
-from betimes.spark.rows import plain
 
 _RECORD = "measured binary"
 
