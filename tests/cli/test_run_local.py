@@ -275,3 +275,20 @@ def test_following_takes_new_files_as_they_come(folder: Path) -> None:
     _, said = running.communicate(timeout=30)
     assert running.returncode == 130
     assert f"{ROWS:,} in 12 batches" in said
+
+
+def test_a_source_that_falls_silent_settles(folder: Path) -> None:
+    file = make(folder, ('kind = "local"', 'kind = "local"\nidle = "300ms"'))
+    running = process("--follow", file)
+    until = time.monotonic() + 60
+    while not (folder / "out" / "batch=12").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == 130, said
+    found = changes(written(folder / "out"))
+    final = {change.match_id for change in found if change.status == "final"}
+    standing = {change.match_id for change in found if change.change_type == "insert"}
+    standing -= {change.match_id for change in found if change.change_type == "delete"}
+    assert final == standing
+    assert fold(found) == oracle(touches(), events(stream()), by="key")

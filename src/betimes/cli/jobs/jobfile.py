@@ -105,6 +105,7 @@ ENGINE_KEYS: Shape = {
     "slots": Key(whole(1)),
     "checkpoint": Key(text),
     "checkpoint_every": Key(whole(1)),
+    "idle": Key(duration),
     "config": Key(settings, {}),
 }
 
@@ -168,6 +169,8 @@ class Running:
     slots: int | None
     checkpoint: str | None
     checkpoint_every: int | None
+    idle: str | int | None
+    """After so long without an event, time passes."""
     config: dict[str, str]
 
 

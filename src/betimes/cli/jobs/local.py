@@ -25,7 +25,7 @@ from betimes.cli.jobs.sources import Source
 from betimes.cli.jobs.stopping import Stop
 from betimes.cli.jobs.tally import Meter
 from betimes.engine import Hierarchy
-from betimes.model import Rejected
+from betimes.model import Rejected, microseconds
 from betimes.model.change import ChangeBatch
 
 _FOLLOW = 0.5
@@ -63,6 +63,8 @@ class LocalRun:
         self._engine = engine_for(job, hierarchy)
         self._saved = Saved(identity_of(job, hierarchy))
         self._meter = Meter(self._saved.tally)
+        self._heard = time.monotonic()
+        """When something came, or time was made to pass."""
 
     def run(self, *, follow: bool) -> Outcome:
         """Run from the checkpoint, or from the beginning, to the end or to a stop."""
@@ -72,6 +74,7 @@ class LocalRun:
             stopped = self._read_all()
             while follow and not stopped:
                 stopped = self._stop.wait(_FOLLOW) or (self._source.news() and self._read_all())
+                self._pass_time()
             if not stopped:
                 return self._end()
             self._save()
@@ -110,7 +113,7 @@ class LocalRun:
         if self._stop:
             return True
         for table, position in self._source.batches(self._saved.position, source.batch_rows):
-            began = time.monotonic()
+            began = self._heard = time.monotonic()
             batch, bad = events_of(
                 table, time=source.time, type=source.type, arrival=source.arrival
             )
@@ -121,6 +124,19 @@ class LocalRun:
             if self._pause(len(table), began) or self._stop:
                 return True
         return False
+
+    def _pass_time(self) -> None:
+        """After a long silence time goes on with the clock on the wall, so that results settle."""
+        now, idle = time.monotonic(), self._job.engine.idle
+        if idle is None or self._saved.batch == 0:
+            return
+        silent = round((now - self._heard) * 1e6)
+        if silent >= microseconds(idle):
+            self._heard = now
+            changes = self._engine.advance(silent)
+            if changes:
+                self._write(changes, [], rows=0, position=self._saved.position)
+            self._save()
 
     def _pause(self, rows: int, began: float) -> bool:
         """Keep to the rate of a simulated stream; whether a stop was wanted meanwhile."""

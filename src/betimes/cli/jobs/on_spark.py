@@ -122,7 +122,8 @@ class SparkRun:
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
             arrival=job.source.arrival, by=job.source.by, order=job.detect.order,
-            results=job.sink.results, slots=job.engine.slots, **engine_options(job),
+            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
+            **engine_options(job),
         )  # fmt: skip
         return bs.write(
             changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
