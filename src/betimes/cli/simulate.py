@@ -116,7 +116,7 @@ def soccer(
     ] = False,
     rows: Annotated[
         int, typer.Option(metavar="NUMBER", help="Rows of a parquet file.")
-    ] = 500_000,
+    ] = 100_000,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No progress and no summary, only errors.")
