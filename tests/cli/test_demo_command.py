@@ -32,9 +32,11 @@ def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.Mo
     for way in WAYS:
         row = next(line for line in result.stdout.splitlines() if line.startswith(f"  {way} "))
         assert row.split()[-1] == "yes"
-    assert "pictures: betimes-demo.png, betimes-demo-early.png" in result.stdout
+    assert "32 detectors on 9 levels" in result.stdout
+    names = ("betimes-demo.png", "betimes-demo-early.png", "betimes-demo-match.png")
+    assert f"pictures: {', '.join(names)}" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("next: try betimes trace")
-    for picture in ("betimes-demo.png", "betimes-demo-early.png"):
+    for picture in names:
         assert Path(picture).read_bytes().startswith(b"\x89PNG")
 
 
@@ -121,7 +123,7 @@ def test_live_time_jumps_over_pauses() -> None:
     assert time() >= then
 
 
-def test_the_third_part_says_what_is_missing(
+def test_the_part_on_spark_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -129,4 +131,4 @@ def test_the_third_part_says_what_is_missing(
     monkeypatch.setattr(module, "why_not", lambda: "there is no Java; install one")
     result = CliRunner().invoke(app, ["demo", "--events", "2000"])
     assert result.exit_code == 0, result.stderr
-    assert "no third part: there is no Java; install one" in result.stderr
+    assert "no part on Spark: there is no Java; install one" in result.stderr
