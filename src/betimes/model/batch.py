@@ -138,7 +138,7 @@ class EventBatch:
             keep[[r.row for r in rejected]] = False
             mask = pa.array(keep)
             ts, names, table = ts[keep], names.filter(mask), table.filter(mask)
-        if arrival is not None:
+        if arrival is not None and not _in_order(table[arrival]):
             order = pc.sort_indices(table[arrival])
             ts, names, table = ts[order.to_numpy()], names.take(order), table.take(order)
         codes, types = _encode(names)
@@ -308,6 +308,14 @@ def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
         return []
     rows = np.flatnonzero(column.is_null().to_numpy()).tolist()
     return [Rejected(row, None, reason) for row in rows]
+
+
+def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
+    """Whether rows stand in order of arrival already, as they mostly do."""
+    if not pa.types.is_integer(arrivals.type):
+        return False
+    numbers = arrivals.to_numpy()
+    return bool((numbers[1:] >= numbers[:-1]).all())
 
 
 def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
