@@ -21,6 +21,9 @@ QUERY_SETTINGS: dict[str, str] = {
     ),
     # A commit uploads what changed instead of a snapshot: the largest single win.
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # To count the rows of its state, Spark reads the old value before it writes a new one; of a
+    # log, all of it for each entry.
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
     # No second file with a checksum for each small file of a commit.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Nothing happens in a micro-batch without data, unless somebody watches for silence.
