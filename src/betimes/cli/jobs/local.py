@@ -28,6 +28,9 @@ from betimes.engine import Hierarchy
 from betimes.model import Rejected, microseconds
 from betimes.model.change import ChangeBatch
 
+SHARE = 0.1
+"""How much of the time may be spent on checkpoints, unless the job says how many there are."""
+
 _FOLLOW = 0.5
 """Seconds between two looks for new files."""
 
@@ -65,6 +68,8 @@ class LocalRun:
         self._meter = Meter(self._saved.tally)
         self._heard = time.monotonic()
         """When something came, or time was made to pass."""
+        self._last_save = self._heard, 0.0
+        """When the last checkpoint was there, and how long it took."""
 
     def run(self, *, follow: bool) -> Outcome:
         """Run from the checkpoint, or from the beginning, to the end or to a stop."""
@@ -109,7 +114,7 @@ class LocalRun:
 
     def _read_all(self) -> bool:
         """Take everything that is there; whether a stop was wanted on the way."""
-        source, every = self._job.source, self._job.engine.checkpoint_every or 1
+        source = self._job.source
         if self._stop:
             return True
         for table, position in self._source.batches(self._saved.position, source.batch_rows):
@@ -118,12 +123,20 @@ class LocalRun:
                 table, time=source.time, type=source.type, arrival=source.arrival
             )
             self._write(self._engine.feed(batch), bad, rows=len(table), position=position)
-            if self._saved.batch % every == 0:
+            if self._is_time_to_save():
                 self._save()
             self._progress.show(self.reading)
             if self._pause(len(table), began) or self._stop:
                 return True
         return False
+
+    def _is_time_to_save(self) -> bool:
+        """Whether a checkpoint is due: as configured, or so often that it costs little."""
+        every = self._job.engine.checkpoint_every
+        if every is not None:
+            return self._saved.batch % every == 0
+        ended, took = self._last_save
+        return time.monotonic() - ended >= took / SHARE
 
     def _pass_time(self) -> None:
         """After a long silence time goes on with the clock on the wall, so that results settle."""
@@ -181,9 +194,12 @@ class LocalRun:
 
     def _save(self) -> None:
         if self._checkpoint.kept:
+            began = time.monotonic()
             self._meter.read(self._engine.stats)
             self._saved.engine = self._engine.checkpoint()
             self._checkpoint.save(self._saved)
+            ended = time.monotonic()
+            self._last_save = ended, ended - began
 
 
 def forget(job: JobFile, checkpoint: Checkpoint) -> None:
