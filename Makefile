@@ -53,6 +53,7 @@ bench: setup ## measure speed, latency and memory (about ten minutes)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.ordering
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.speculation
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.patterns
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.soccer
 
 # With the oldest Python that is supported, so that the pins can be installed on all.
 constraints: ## pin the newest allowed version of every dependency in constraints.txt
