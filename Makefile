@@ -49,7 +49,7 @@ format: setup ## format the code and repair what ruff can repair
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## measure speed, latency and memory (about ten minutes)
+bench: setup ## measure speed, latency and memory (about twenty minutes)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.ordering
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.speculation
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.patterns
