@@ -11,8 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from betimes import fold
+from betimes.cli import app
 from betimes.testing import oracle
 from tests.cli.jobs import (
     EXAMPLE,
@@ -292,3 +294,20 @@ def test_a_source_that_falls_silent_settles(folder: Path) -> None:
     standing -= {change.match_id for change in found if change.change_type == "delete"}
     assert final == standing
     assert fold(found) == oracle(touches(), events(stream()), by="key")
+
+
+def test_the_match_of_the_examples_runs_and_is_calibrated(folder: Path) -> None:
+    """As the README says: simulate, run, calibrate."""
+    job = folder / "examples" / "job" / "match.toml"
+    job.parent.mkdir(parents=True)
+    shutil.copy(EXAMPLE.with_name("match.toml"), job)
+    made = CliRunner().invoke(app, ["simulate", "soccer", str(folder / "match"), "--seconds", "2"])
+    assert made.exit_code == 0, made.stderr
+    result = run(job)
+    assert result.exit_code == 0, result.stderr
+    found = changes(written(folder / "match-changes"))
+    assert any(change.type == "hit" and change.status == "final" for change in found)
+    calibrated = CliRunner().invoke(app, ["calibrate", str(job)])
+    assert calibrated.exit_code == 0, calibrated.stderr
+    assert 'calibration = "calibration.toml"' in calibrated.stdout + calibrated.stderr
+    assert "slack" in (job.parent / "calibration.toml").read_text()
