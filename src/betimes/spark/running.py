@@ -218,6 +218,21 @@ class Run:
         self.query.stop()
         self._guard.release()
 
+    def _take_all(self) -> None:
+        """Wait until all input that is there was taken."""
+        if not self._job.idle:
+            self.query.processAllAvailable()
+            return
+        # A query that watches for silence never comes to rest: Spark would wait for ever. But a
+        # micro-batch without rows says that there was nothing left.
+        before = self.query.lastProgress
+        known = -1 if before is None else before.batchId
+        while self.query.isActive:
+            now = self.query.lastProgress
+            if now is not None and now.batchId > known and now.numInputRows == 0:
+                return
+            time.sleep(_POLL)
+
     def finish(self, *, advance: bool = True) -> None:
         """The end of the stream: stop, let everything settle, and write what that changes.
 
@@ -227,7 +242,7 @@ class Run:
         """
         if not self._ends:
             with self._explained():
-                self.query.processAllAvailable()
+                self._take_all()
             self.query.stop()
         self.wait()
         with plain_place(self._guard.query) as query:
