@@ -5,7 +5,7 @@ it feels gravity and drag; on the ground, friction. A *bounce* takes 3 ms, gives
 vertical speed and costs a fifth of the horizontal one; a ball that comes down slower than 1.2 m/s
 sinks into the grass within 30 ms instead, which is no peak of acceleration. Nets and boards,
 beginning 1 m outside the lines, catch it softly. So the acceleration is 55 m/s² or more in contacts
-and in bounces, and nowhere else.
+and in bounces, and nowhere else on the pitch.
 
 People, 200 steps a second: each wants to have a velocity that follows from an order (go to a place,
 be at a place at a time, keep to the ball at a distance), keeps clear of others and of places where
