@@ -26,6 +26,7 @@ from betimes.engine.attenuation import AttenuationControl, Load, Zone
 from betimes.engine.calibration.configuration import Calibration
 from betimes.engine.checkpoints import CheckpointModel, parse_checkpoints
 from betimes.engine.codec import CheckpointError, dumps, loads
+from betimes.engine.coded import Coded
 from betimes.engine.columns.stage import ColumnStage
 from betimes.engine.hierarchy import Hierarchy, Node
 from betimes.engine.inputs import Inputs
@@ -34,7 +35,7 @@ from betimes.engine.retraction import Technique
 from betimes.engine.row_stage import RowStage
 from betimes.engine.slices import BatchStage
 from betimes.engine.split import Split
-from betimes.engine.stage import END, Stage, StageOptions, values_of
+from betimes.engine.stage import END, Stage, StageOptions
 from betimes.engine.stats import DetectorStats
 from betimes.engine.wiring import news_for
 from betimes.model import (
@@ -192,7 +193,7 @@ class Engine:
         batch = EventBatch.of(events)
         groups = self._groups(batch)
         if self._split is not None and groups is not None:
-            return self._split.feed(batch, groups)
+            return self._split.feed(batch, groups.spelled())
         self._check_types(batch)
         every = Inputs(batch, groups, self._arrived, events if isinstance(events, list) else None)
         inputs = {name: stage.arrivals(every) for name, stage in self._stages.items()}
@@ -392,13 +393,13 @@ class Engine:
             busy_factor=0.0 if load is None else load.busy / self._span,
         )
 
-    def _groups(self, batch: EventBatch) -> list[Any] | None:
+    def _groups(self, batch: EventBatch) -> Coded | None:
         if self._by is None:
             return None
         # Time passes for all.
         if batch.types == (TICK,):
-            return [None] * len(batch)
-        return values_of(batch, self._by, "the engine")
+            return Coded.plain([None] * len(batch))
+        return Coded.of(batch, self._by, "the engine")
 
     # Changes
 

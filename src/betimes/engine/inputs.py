@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.coded import Coded
 from betimes.engine.history import pick
 from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
@@ -30,7 +31,7 @@ class Inputs:
     def __init__(
         self,
         batch: EventBatch,
-        groups: list[Any] | None,
+        groups: Coded | None,
         first: int,
         events: list[Event] | None = None,
     ) -> None:
@@ -100,11 +101,11 @@ class Inputs:
                 self._events[mask] = self.part(mask).rows()
         return self._events[mask]
 
-    def groups_of(self, mask: Mask) -> list[Any] | None:
+    def groups_of(self, mask: Mask) -> Coded | None:
         """The keys of the stream of the wanted types."""
         if self.groups is None or all(mask):
             return self.groups
-        return pick(self.groups, self.rows(mask).tolist())
+        return self.groups.take(self.rows(mask))
 
 
 def _where(mask: Mask, batch: EventBatch) -> Ints:

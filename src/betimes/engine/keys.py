@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.coded import Coded
 from betimes.engine.hierarchy import Node
-from betimes.engine.stage import NOTHING, keys_of
+from betimes.engine.stage import NOTHING
 from betimes.model.batch import EventBatch
 from betimes.ordering.clock import EVERY
 
@@ -44,38 +45,23 @@ class Keys:
         self._codes = {value: code for code, value in enumerate(values)}
 
 
-def encoded(batch: EventBatch, column: str, who: str) -> tuple[Ints, list[Any]]:
-    """A payload column as numbers, and the values that they stand for."""
-    payload = batch.payload
-    if isinstance(payload, pa.Table) and column in payload.column_names:
-        values = payload[column]
-        if not pa.types.is_nested(values.type):
-            whole: Any = values.unify_dictionaries().combine_chunks()
-            if isinstance(whole, pa.ChunkedArray):
-                whole = pa.concat_arrays(whole.chunks)
-            if not pa.types.is_dictionary(whole.type):
-                whole = whole.dictionary_encode(null_encoding="encode")
-            indices = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-            return indices, whole.dictionary.to_pylist()
-    keys = keys_of(batch.rows(), column, who)
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], np.int64), list(numbers)
-
-
-def key_codes(node: Node, keys: Keys, part: EventBatch, groups: list[Any] | None) -> Ints:
+def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) -> Ints:
     """The numbers of the keys of events that a detector takes; `groups` are the engine's own."""
     by, who = node.by, f"detector {node.name!r}"
     if not len(part):
         return NOTHING
     if by is None:
-        return keys.codes([None] * len(part) if groups is None else groups)
+        if groups is None:
+            return np.full(len(part), keys.codes([None])[0])
+        found = groups.compact()
+        return keys.codes(found.values)[found.codes]
     if EVERY in node.on and not has_column(part, by):
         # Nobody named the types: those without the column are a key of their own, as in SQL.
         part = _with_column(part, by)
-    codes, values = encoded(part, by, who)
-    if groups is None:
-        return keys.codes(values)[codes]
-    return keys.codes([(g, values[c]) for g, c in zip(groups, codes.tolist(), strict=True)])
+    found = Coded.of(part, by, who)
+    if groups is not None:
+        found = groups.with_own(found)
+    return keys.codes(found.values)[found.codes]
 
 
 def has_column(batch: EventBatch, name: str) -> bool:

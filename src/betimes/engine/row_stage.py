@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.arrivals import Arrivals, Waiting
+from betimes.engine.coded import keys_of
 from betimes.engine.handling import Disturbance, Handling
 from betimes.engine.hierarchy import Node
 from betimes.engine.history import ABSENT, Columns, Segment
@@ -35,7 +36,7 @@ from betimes.engine.messages import News, Output
 from betimes.engine.outputs import Path
 from betimes.engine.replaying import ReplayingStage
 from betimes.engine.runner import DetectorFailed
-from betimes.engine.stage import END, NOTHING, Ints, StageOptions, keys_of
+from betimes.engine.stage import END, NOTHING, Ints, StageOptions
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
@@ -80,7 +81,8 @@ class RowStage(ReplayingStage):
         on, sees = inputs.mask(self.node.takes), inputs.mask(self.sees)
         part, at = inputs.columns(sees)
         events = inputs.events(on)
-        keys = self.keys(events, inputs.groups_of(on))
+        groups = inputs.groups_of(on)
+        keys = self.keys(events, None if groups is None else groups.spelled())
 
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]

@@ -10,14 +10,12 @@ Python detectors, `ColumnStage` runs compiled patterns over columns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from betimes.engine.arrivals import Arrivals
 from betimes.engine.attenuation import Load
@@ -29,8 +27,6 @@ from betimes.engine.messages import News, Output
 from betimes.engine.outputs import OutputMaker, Path
 from betimes.engine.retraction import Retraction, Technique
 from betimes.engine.stats import StageCounts
-from betimes.model.batch import EventBatch
-from betimes.model.errors import EventError
 from betimes.model.event import TICK, Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.ordering.clock import EVERY
@@ -284,36 +280,3 @@ def _settling(output: Output, ts: int) -> int:
     settled = output.cause[0] + output.slack
     when = output.detected_at if output.detected_at > settled else settled
     return when - ts if when > ts else 0
-
-
-def values_of(batch: EventBatch, column: str, who: str) -> list[Any]:
-    """The values of a payload column that are to be keys."""
-    payload = batch.payload
-    if isinstance(payload, pa.Table) and column in payload.column_names:
-        values = payload[column]
-        # Lists and the like cannot be keys, and whoever has them is told by name.
-        return keys_of(batch.rows(), column, who) if _is_nested(values) else values.to_pylist()
-    return keys_of(batch.rows(), column, who)
-
-
-def _is_nested(values: pa.ChunkedArray[Any]) -> bool:
-    return pa.types.is_nested(values.type)
-
-
-def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
-    """The keys of events; an event without one, or with one that cannot be a key, is named."""
-    try:
-        keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
-        set(keys)
-    except KeyError:
-        culprit = next(event for event in events if by not in event.payload)
-        raise EventError(f"{who} has by={by!r}, but {culprit!r} has no {by!r}") from None
-    except TypeError:
-        for event in events:
-            if not isinstance(event.payload[by], Hashable):
-                raise EventError(
-                    f"{who} has by={by!r}, but {event!r} has something there that cannot be a key; "
-                    "use numbers or text"
-                ) from None
-        raise
-    return keys

@@ -293,7 +293,8 @@ def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any
     kind = names.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-        names = names.cast(kind)
+        if not _is_clean(names):
+            names = names.cast(kind)
     if pa.types.is_null(kind):
         return names.cast(pa.string())
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -324,12 +325,30 @@ def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
     return [first[row] for row in sorted(first)]
 
 
+def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
+    """Whether the dictionaries of a column have neither nulls nor anything twice."""
+    chunks: list[Any] = names.chunks
+    dictionaries = [chunk.dictionary for chunk in chunks]
+    return all(d.null_count == 0 and len(d.unique()) == len(d) for d in dictionaries)
+
+
 def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
-    encoded = names.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks() if encoded.num_chunks != 1 else encoded.chunk(0)
+    """A number for each name, in the order in which they come."""
+    if pa.types.is_dictionary(names.type):
+        whole = _in_one(names.unify_dictionaries())
+        encoded = whole.indices.dictionary_encode()
+        values = whole.dictionary.take(encoded.dictionary)
+    else:
+        encoded = _in_one(names).dictionary_encode()
+        values = encoded.dictionary
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(map(str, encoded.dictionary.to_pylist()))
+    return codes, tuple(map(str, values.to_pylist()))
+
+
+def _in_one(column: pa.ChunkedArray[Any]) -> Any:
+    """The values of a column in one array."""
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:

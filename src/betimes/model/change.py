@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -72,14 +73,12 @@ class ChangeBatch(Sequence[Change]):
 
     def to_arrow(self) -> pa.Table:
         """Columns as pinned; the payload as JSON text, since its fields differ by type."""
-        names = Change.__struct_fields__
-        columns: dict[str, list[Any]] = {
-            name: [getattr(change, name) for change in self._rows] for name in names
-        }
-        columns["payload"] = [_ENCODER.encode(p).decode() for p in columns["payload"]]
+        columns = {name: [*map(get, self._rows)] for name, get in _GETTERS.items()}
+        columns["payload"] = _ENCODER.encode_lines(columns["payload"]).decode().split("\n")[:-1]
         return pa.table(columns, schema=_SCHEMA)
 
 
+_GETTERS = {name: attrgetter(name) for name in Change.__struct_fields__}
 _TEXT, _NUMBER = pa.string(), pa.int64()
 _SCHEMA = pa.schema(
     [

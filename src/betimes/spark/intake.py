@@ -109,6 +109,20 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
     return kept.withColumn(ROUTE, slot.cast("int"))
 
 
+def numbered(rows: DataFrame, job: Job) -> DataFrame:
+    """The rows with a number for each type, if there are few: text costs more to hand to Python."""
+    types = job.numbered
+    if types is None:
+        return rows
+    name = F.col(_quoted(job.type))
+    number = reduce(
+        lambda found, n: found.when(name == types[n], F.lit(n)),
+        range(1, len(types)),
+        F.when(name == types[0], F.lit(0)),
+    )
+    return rows.withColumn(job.type, number.cast("byte"))
+
+
 def _wanted(job: Job) -> Column | None:
     types = job.wanted
     if types is None:

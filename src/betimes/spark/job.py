@@ -24,6 +24,9 @@ FORMAT = 1
 ROUTE = "_betimes_route"
 """Name of the column that carries the slot to the shuffle."""
 
+MOST_NUMBERED = 16
+"""With more types than this, to find a row's number costs more than to hand over its text."""
+
 _FREE = frozenset({"attenuation", "retraction", "checkpoints", "errors", "zone", "calibration"})
 """Options that may differ between a run and its restart: no state depends on them."""
 
@@ -47,6 +50,12 @@ class Job:
     """After so many milliseconds without an event time passes; 0 if it never does."""
     identity: str
     """What the state rests on, as JSON."""
+    wanted: tuple[str, ...] | None
+    """The types of events that an engine looks at; None if it may be any."""
+    numbered: tuple[str, ...] | None
+    """The types of all rows that get as far as Python, by number; None if they come as text."""
+    ticking: str | None
+    """The type of clock events that only move the clock, if they may be thinned."""
     options: dict[str, Any]
 
     @classmethod
@@ -83,10 +92,12 @@ class Job:
             "slots": slots,
             **{name: repr(options[name]) for name in sorted(options) if name not in _FREE},
         }
+        wanted = _wanted(hierarchy)
         job = cls(
             ship(hierarchy), time, type, arrival, by, order, slots, results,
             idle=0 if idle is None else max(1, microseconds(idle, "idle") // 1000),
-            identity=json.dumps(identity), options=options,
+            identity=json.dumps(identity), wanted=wanted, numbered=_numbered(hierarchy, wanted),
+            ticking=_ticking(hierarchy), options=options,
         )  # fmt: skip
         job.engine()
         return job
@@ -111,29 +122,6 @@ class Job:
             raise TypeError(f"expected a Hierarchy to be shipped, got {hierarchy!r}")
         return hierarchy
 
-    @property
-    def wanted(self) -> tuple[str, ...] | None:
-        """The types of events that an engine looks at; None if it may be any."""
-        hierarchy = self.hierarchy
-        if hierarchy.clock is None:
-            return None
-        types = {type for node in hierarchy for type in node.on} | set(hierarchy.clock)
-        return None if EVERY in types else tuple(sorted(types))
-
-    @property
-    def ticking(self) -> str | None:
-        """The type of clock events that only move the clock, if they may be thinned.
-
-        Several clock types teach their offsets to each other, and a clock that is learned looks at
-        all: there, no event is without effect.
-        """
-        hierarchy = self.hierarchy
-        clock = hierarchy.clock
-        if clock is None or len(clock) != 1 or clock[0] == EVERY:
-            return None
-        read = {type for node in hierarchy for type in node.on}
-        return None if clock[0] in read or EVERY in read else clock[0]
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "hierarchy"}
 
@@ -155,6 +143,33 @@ class Job:
             "settings:\n" + "\n".join(lines) + "\n"
             "use the settings of the checkpoint, or begin with a new checkpoint location"
         )
+
+
+def _wanted(hierarchy: Hierarchy) -> tuple[str, ...] | None:
+    if hierarchy.clock is None:
+        return None
+    types = {type for node in hierarchy for type in node.on} | set(hierarchy.clock)
+    return None if EVERY in types else tuple(sorted(types))
+
+
+def _numbered(hierarchy: Hierarchy, wanted: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Clock events come first: most rows are, and the first number is found first."""
+    # Types that were not declared come through to be refused by name.
+    if wanted is None or len(wanted) > MOST_NUMBERED or hierarchy.inputs is not None:
+        return None
+    clock = hierarchy.clock or ()
+    return tuple(sorted(wanted, key=lambda type: (type not in clock, type)))
+
+
+def _ticking(hierarchy: Hierarchy) -> str | None:
+    """Several clock types teach their offsets to each other, and a clock that is learned looks at
+    all: there, no event is without effect.
+    """
+    clock = hierarchy.clock
+    if clock is None or len(clock) != 1 or clock[0] == EVERY:
+        return None
+    read = {type for node in hierarchy for type in node.on}
+    return None if clock[0] in read or EVERY in read else clock[0]
 
 
 def _check_choices(results: str, slots: int, by: str | None, options: dict[str, Any]) -> None:

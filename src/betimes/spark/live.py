@@ -77,6 +77,8 @@ class Entry(msgspec.Struct, tag="batch"):
     """The clock on the wall, in milliseconds."""
     idle: int = 0
     """After so many milliseconds without an event time passes; 0 if it never does."""
+    seen: int = 0
+    """How many rows of the input were looked at for it."""
 
 
 class Base(msgspec.Struct, tag="base"):
@@ -138,7 +140,7 @@ class LiveEngine:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self._apply(entry)
-        changes = self._teller.told(changes, self.engine)
+        changes = self._teller.told(changes, self.engine, entry.seen)
         steered = self._steer(head.attenuation, began, self._clock())
         written = msgspec.msgpack.encode(entry)
         self.token = blake2b(head.token + written, digest_size=16).digest()

@@ -15,12 +15,12 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from betimes.spark.intake import numbered
 from betimes.spark.job import Job
 from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
-from betimes.spark.packing import INTAKE, PACKED, packer, put_back
+from betimes.spark.packing import PACKED, packer, put_back
 from betimes.spark.relay import Alive, key_of
 from betimes.spark.routing import routes
 from betimes.spark.rows import change_schema
@@ -69,7 +69,8 @@ class SlotProcessor(StatefulProcessor):
         # The time of the batch: the same if it is run again.
         now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
         parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
-        entry = Entry(head.batches, head.attenuation, parts, now, job.idle)
+        seen = sum(stream.seen for stream in streams)
+        entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
         name = key_of(job.identity, slot)
         fed = _alive.feed(name, head, entry)
         if fed is None:
@@ -101,9 +102,9 @@ def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
     """The streams of a slot, in order of arrival."""
     names = Packed._fields
     return sorted(
-        Packed(int(part), int(number), int(highest), bytes(events), bytes(spare))
+        Packed(int(part), int(number), int(seen), int(highest), bytes(events), bytes(spare))
         for frame in frames
-        for part, number, highest, events, spare in zip(
+        for part, number, seen, highest, events, spare in zip(
             *(frame[name] for name in names), strict=True
         )
     )
@@ -118,9 +119,7 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     """Changes out of rows with their slot."""
-    packed = rows.mapInArrow(packer(job), PACKED)
-    # Counted here, where there are few rows: to count them one by one costs as much as to read one.
-    packed = packed.observe(INTAKE, F.sum("seen").alias("rows")).drop("seen")
+    packed = numbered(rows, job).mapInArrow(packer(job), PACKED)
     return packed.groupBy("route").transformWithStateInPandas(
         SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )

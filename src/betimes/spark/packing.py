@@ -21,10 +21,7 @@ from betimes.spark.routing import routes
 from betimes.spark.thinning import NONE_YET, Thinner, set_aside, whole
 
 PACKED = "route int, part int, number int, seen int, highest long, events binary, spare binary"
-"""`seen` says how many rows came since the last stream; for the others see `thinning.Packed`."""
-
-INTAKE = "betimes.intake"
-"""Name of the count of rows, in the progress of a query."""
+"""`route` says which slot they belong to; for the others see `thinning.Packed`."""
 
 ROWS_PER_STREAM = 50_000
 COMPRESSION = "zstd"
@@ -47,11 +44,22 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
             seen += len(table)
             for slot, rows in split(_marked(table, thinner), job.slots):
                 highest = NONE_YET if thinner is None else thinner.highest(slot)
-                yield _packed(targets[slot], part, number, seen, highest, *_streams(rows))
+                streams = _streams(with_names(rows, job))
+                yield _packed(targets[slot], part, number, seen, highest, *streams)
                 number += 1
                 seen = 0
 
     return pack
+
+
+def with_names(rows: pa.Table, job: Job) -> pa.Table:
+    """The rows with types in place of their numbers."""
+    if job.numbered is None:
+        return rows
+    place = rows.column_names.index(job.type)
+    numbers: Any = rows.column(place).combine_chunks()
+    names: Any = pa.DictionaryArray.from_arrays(numbers, pa.array(job.numbered))
+    return rows.set_column(place, job.type, names)
 
 
 def _marked(rows: pa.Table, thinner: Thinner | None) -> pa.Table:

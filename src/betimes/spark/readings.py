@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -51,20 +52,17 @@ class Tally(msgspec.Struct):
 
     @classmethod
     def of(cls, changes: pa.Table) -> Tally:
-        types, kinds, states = (
-            np.array(changes[name].to_pylist(), np.str_)
-            for name in ("type", "change_type", "status")
-        )
-        late, rejected = types == LATE, types == REJECTED
+        late, rejected = _equal(changes, "type", LATE), _equal(changes, "type", REJECTED)
         real = ~(late | rejected)
-        first, deleted = real & (kinds == "insert"), real & (kinds == "delete")
+        first = real & _equal(changes, "change_type", "insert")
+        deleted = real & _equal(changes, "change_type", "delete")
         waited = [changes[name].to_numpy()[first] for name in ("detected_at", "ts")]
         waits = np.maximum(waited[0] - waited[1], 0).sum()
         counts = {
             "inserted": first,
-            "confirmed": real & (kinds == "confirm"),
+            "confirmed": real & _equal(changes, "change_type", "confirm"),
             "deleted": deleted,
-            "final": real & (states == "final") & ~deleted,
+            "final": real & _equal(changes, "status", "final") & ~deleted,
             "late": late,
             "rejected": rejected,
         }
@@ -75,10 +73,17 @@ class Tally(msgspec.Struct):
         return Tally(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
+def _equal(changes: pa.Table, column: str, value: str) -> npt.NDArray[np.bool_]:
+    same: npt.NDArray[np.bool_] = pc.equal(changes[column], pa.scalar(value)).to_numpy()
+    return same
+
+
 class SlotReading(msgspec.Struct, frozen=True):
     """What the engine of a slot says with a batch."""
 
     slot: int
+    rows: int
+    """How many rows of the input were looked at."""
     tally: Tally
     detectors: list[DetectorStats] | None = None
     """Readings, now and then."""
@@ -92,8 +97,8 @@ class Teller:
         self._clock = clock
         self._due = clock()
 
-    def told(self, changes: pa.Table, engine: Engine) -> pa.Table:
-        reading = SlotReading(self._slot, Tally.of(changes), self._readings(engine))
+    def told(self, changes: pa.Table, engine: Engine, rows: int) -> pa.Table:
+        reading = SlotReading(self._slot, rows, Tally.of(changes), self._readings(engine))
         row = {SLOT: self._slot, "change_type": READINGS, "payload": _text(reading)}
         return pa.concat_tables([changes, pa.Table.from_pylist([row], schema=changes.schema)])
 

@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
-from betimes.spark.packing import INTAKE
-from betimes.spark.readings import OUTPUT, Tally, parsed, together
+from betimes.spark.readings import OUTPUT, SlotReading, Tally, parsed, together
 from betimes.spark.running import Run
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class Statistics:
                 return
             self._heard = progress.batchId
             said = parsed(_metrics(progress, OUTPUT).get("readings") or ())
-            batch = _batch(progress, sum((reading.tally for reading in said), Tally()))
+            batch = _batch(progress, said)
             self._batches.append(batch)
             self._slots.update((r.slot, r.detectors) for r in said if r.detectors is not None)
             if self._lines is not None:
@@ -186,14 +185,15 @@ def _metrics(progress: StreamingQueryProgress, name: str) -> dict[str, Any]:
     return {} if found is None else found.asDict()
 
 
-def _batch(progress: StreamingQueryProgress, tally: Tally) -> BatchStats:
+def _batch(progress: StreamingQueryProgress, said: list[SlotReading]) -> BatchStats:
     seconds = progress.batchDuration / 1000
     rows = progress.numInputRows
+    tally = sum((reading.tally for reading in said), Tally())
     counts = msgspec.structs.asdict(tally)
     waited = counts.pop("waited")
     return BatchStats(
         progress.batchId, progress.timestamp, rows,
-        ignored=max(0, rows - (_metrics(progress, INTAKE).get("rows") or 0)), seconds=seconds,
+        ignored=max(0, rows - sum(reading.rows for reading in said)), seconds=seconds,
         rate=rows / seconds if seconds else 0.0,
         latency=waited / tally.inserted if tally.inserted else None, **counts,
     )  # fmt: skip

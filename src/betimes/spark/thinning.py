@@ -45,6 +45,8 @@ class Packed(NamedTuple):
 
     part: int
     number: int
+    seen: int
+    """How many rows of the partition came since the last of these."""
     highest: int
     """The largest time of a clock event in the partition so far."""
     events: bytes
@@ -93,7 +95,8 @@ def skew_of(job: Job) -> int:
 class Thinner:
     """Finds idle events in the rows of one partition."""
 
-    clock: str
+    clock: str | int
+    """What clock events have in the column of types."""
     time: str
     type: str
     arrival: str | None
@@ -105,7 +108,9 @@ class Thinner:
         """The thinner of a job, or None if no event is without effect."""
         if job.ticking is None or job.order == "key":
             return None
-        return cls(job.ticking, job.time, job.type, job.arrival)
+        numbers = job.numbered
+        clock = job.ticking if numbers is None else numbers.index(job.ticking)
+        return cls(clock, job.time, job.type, job.arrival)
 
     def idle(self, rows: pa.Table) -> Mask | None:
         """Which of the next rows of the partition are idle events; None if none is."""
@@ -130,7 +135,8 @@ class Thinner:
     def _ticks(self, rows: pa.Table) -> Mask:
         """Which rows are clock events; those that will be rejected are none."""
         names = [self.time] if self.arrival is None else [self.time, self.arrival]
-        ticks: Any = pc.equal(rows[self.type], pa.scalar(self.clock))
+        types: Any = rows[self.type]
+        ticks: Any = pc.equal(types, pa.scalar(self.clock, types.type))
         for name in names:
             if not _is_whole(rows[name].type):
                 return np.zeros(len(rows), bool)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.arrivals import Arrivals
+from betimes.engine.coded import Coded
 from betimes.engine.columns.store import Interned
 from betimes.engine.hierarchy import Node
-from betimes.engine.history import pick
 from betimes.engine.keys import Keys, key_codes
 from betimes.engine.runner import DetectorFailed
 from betimes.engine.stage import Ints
@@ -55,10 +53,10 @@ class Reader:
         self.keys = Keys()
         self.interned = Interned(program, f"pattern {node.name!r}")
 
-    def read(self, batch: EventBatch, at: Ints, groups: list[Any] | None) -> ColumnArrivals:
+    def read(self, batch: EventBatch, at: Ints, groups: Coded | None) -> ColumnArrivals:
         """What arrives: `at` are the arrival numbers, `groups` the engine's own keys."""
         wanted, bits, part, own = self._read(batch)
-        mine = None if groups is None else pick(groups, wanted.tolist())
+        mine = None if groups is None else groups.take(wanted)
         keys = key_codes(self._node, self.keys, part, mine)
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
