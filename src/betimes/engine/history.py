@@ -11,7 +11,7 @@ are; an event that lands in a segment later is stored at its end and indexed at 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from operator import itemgetter
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.messages import Output, Place
+from betimes.engine.segments import Segments
 from betimes.engine.snapshots import Snapshot
 from betimes.model.event import Event
 
@@ -235,54 +236,5 @@ class Segment:
         self.size -= 1
 
 
-class History:
-    """Segments in order."""
-
-    def __init__(self) -> None:
-        self.segments: list[Segment] = []
-        self.last: Place = (-1, 0, 0)
-        """The place of the last event handled."""
-
-    def find(self, place: Place) -> int:
-        """The segment to which a place belongs; 0 also for places before the first."""
-        at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
-        return max(at, 0)
-
-    def insert(self, events: Columns) -> list[int]:
-        """Add events, in order, that land among those that were handled; return their segments.
-
-        One that stands behind all events of its segment becomes the first of the next one, so that
-        the nearest snapshot is gone back to.
-        """
-        found: list[int] = []
-        low = 0
-        while low < len(events):
-            place = events.place(low)
-            at = self.find(place)
-            segment = self.segments[at]
-            if at + 1 < len(self.segments) and segment.last < place:
-                at += 1
-                segment = self.segments[at]
-                segment.start = place
-            high = len(events)
-            if at + 1 < len(self.segments):
-                # Places are never equal: what is not before the last one comes after it.
-                high = max(low + 1, events.count_before(segment.last))
-            segment.insert(events.part(low, high))
-            found += [at] * (high - low)
-            low = high
-        return found
-
-    def forget(self, before: int) -> list[Segment]:
-        """Drop the segments whose events are all older than `before`, but never the last."""
-        count = 0
-        # The next one begins after all that this one holds.
-        while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
-            count += 1
-        gone = self.segments[:count]
-        del self.segments[:count]
-        return gone
-
-    @property
-    def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
+class History(Segments[Segment]):
+    """What the detectors of a stage have handled."""

@@ -92,19 +92,16 @@ def _add_play(match: Hierarchy, stadium: Stadium) -> None:
 
 
 def _patterns() -> Iterator[Pattern]:
-    shot, hit = "shot_on_goal", ("shot_on_goal", "hit", "goal", "out")
-    yield pattern(
-        "shot-block", emits="blocked_shot", on=hit, within="2s", name="BlockedShot",
-        define={"shot": f"type == '{shot}'", "block": "type == 'hit'"},
-        where="block.team != shot.team and not block.keeper",
-        select={"player": "block.player", "team": "shot.team", "shooter": "shot.player"},
-    )  # fmt: skip
-    yield pattern(
-        "shot-save", emits="save", on=hit, within="2s", name="Save",
-        define={"shot": f"type == '{shot}'", "save": "type == 'hit'"},
-        where="save.team != shot.team and save.keeper",
-        select={"player": "save.player", "team": "shot.team", "shooter": "shot.player"},
-    )  # fmt: skip
+    for step, emits, name, who in (
+        ("block", "blocked_shot", "BlockedShot", "not block.keeper"),
+        ("save", "save", "Save", "save.keeper"),
+    ):
+        yield pattern(
+            f"shot-{step}", emits=emits, on=("shot_on_goal", "hit", "goal", "out"), within="2s",
+            define={"shot": "type == 'shot_on_goal'", step: "type == 'hit'"}, name=name,
+            where=f"{step}.team != shot.team and {who}",
+            select={"player": f"{step}.player", "team": "shot.team", "shooter": "shot.player"},
+        )  # fmt: skip
     yield pattern(
         "first second", emits="double_pass", within="6s", name="DoublePass",
         define={"first": "type == 'pass'", "second": "type == 'pass'"},
@@ -122,7 +119,7 @@ def _patterns() -> Iterator[Pattern]:
     )  # fmt: skip
     yield pattern(
         "attack shot", emits="dangerous_attack", by="team", within="10s", name="DangerousAttack",
-        define={"shot": f"type == '{shot}'"},
+        define={"shot": "type == 'shot_on_goal'"},
         select={"team": "attack.team", "player": "shot.player", "counter": "attack.counter"},
     )  # fmt: skip
     yield pattern(

@@ -214,7 +214,8 @@ class BatchStage(ReplayingStage):
     def _go_back(self, history: History, late: Slice, news: News) -> None:
         """Put late events in their places, replay, and tell what that changed."""
         began = self._time()
-        first, last = history.insert(late)
+        landed = history.insert(late)
+        first, last = landed[0], landed[-1]
         place, (cause,) = late.place(0), late.causes([0])
         breach = place[0] <= self.final_to
         disturbance = Disturbance(first, last, place, ("late", cause), int(late.at.max()), breach)
