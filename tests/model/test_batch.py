@@ -167,6 +167,15 @@ def test_a_null_inside_the_dictionary_of_types_is_a_missing_type() -> None:
     assert [r.row for r in rejected] == [1]
 
 
+def test_a_dictionary_of_types_may_have_a_name_twice_or_in_vain() -> None:
+    names = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1]), pa.array(["B", "A", "A", "C"]))
+    batch = EventBatch.from_arrow(pa.table({"ts": [1, 2, 3], "type": names}))
+    assert [e.type for e in batch] == ["A", "B", "A"]
+    assert batch.types == ("A", "B")
+    once = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["B", "C", "A"]))
+    assert EventBatch.from_arrow(pa.table({"ts": [1, 2], "type": once})).types == ("A", "B")
+
+
 @pytest.mark.parametrize("rows", [[("A", 1)], ["A1"], [Event("A", 1), None]])
 def test_what_is_no_event_is_named_with_its_row_and_what_to_build(rows: list[Any]) -> None:
     with pytest.raises(EventError, match=r"expected Event objects, got .* at row [01]; build"):

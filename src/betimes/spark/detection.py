@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame
 from betimes.engine import Hierarchy
 from betimes.model import Duration, OptionError
 from betimes.spark.batch import detect_batch
-from betimes.spark.intake import check_columns, take_in
+from betimes.spark.intake import check_columns, is_narrow, numbered, take_in
 from betimes.spark.job import Job
 from betimes.spark.operator import detect_stream
 from betimes.spark.readings import collected
@@ -58,7 +59,12 @@ def detect(
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)
-    changes = collected(detect_stream(rows, job)) if df.isStreaming else detect_batch(rows, job)
+    if df.isStreaming:
+        rows = numbered(rows, job)
+        job = replace(job, narrow=is_narrow(rows))
+        changes = collected(detect_stream(rows, job))
+    else:
+        changes = detect_batch(rows, job)
     return marked(changes.withColumnsRenamed(names) if names else changes, job, names)
 
 

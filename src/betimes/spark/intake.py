@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     ByteType,
     DataType,
     DateType,
@@ -39,6 +40,7 @@ from betimes.spark.job import ROUTE, Job
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TIMES = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType)
 _KEYS = (*_WHOLE, StringType)
+_NARROW = (*_TIMES, DateType, BooleanType)
 _POINTS = (TimestampType, TimestampNTZType, DateType, DecimalType)
 
 
@@ -121,6 +123,11 @@ def numbered(rows: DataFrame, job: Job) -> DataFrame:
         F.when(name == types[0], F.lit(0)),
     )
     return rows.withColumn(job.type, number.cast("byte"))
+
+
+def is_narrow(rows: DataFrame) -> bool:
+    """Whether every column takes the same few bytes in each row."""
+    return all(isinstance(field.dataType, _NARROW) for field in rows.schema)
 
 
 def _wanted(job: Job) -> Column | None:

@@ -56,6 +56,8 @@ class Job:
     """The types of all rows that get as far as Python, by number; None if they come as text."""
     ticking: str | None
     """The type of clock events that only move the clock, if they may be thinned."""
+    narrow: bool = field(default=False, kw_only=True)
+    """Whether no row that goes to Python can be large."""
     options: dict[str, Any]
 
     @classmethod

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from betimes.spark.intake import numbered
 from betimes.spark.job import Job
 from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
 from betimes.spark.packing import PACKED, packer, put_back
@@ -118,8 +117,8 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 
 
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
-    """Changes out of rows with their slot."""
-    packed = numbered(rows, job).mapInArrow(packer(job), PACKED)
+    """Changes out of rows with their slot, and with numbers for types if there are some."""
+    packed = rows.mapInArrow(packer(job), PACKED)
     return packed.groupBy("route").transformWithStateInPandas(
         SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )

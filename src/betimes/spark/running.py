@@ -155,7 +155,8 @@ def _start(
         look = min(job.idle * 1000 // 2, LOOK) if every is None else microseconds(every, "every")
         milliseconds = max(1, look // 1000)
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
-    with query_settings(changes.sparkSession, job.slots, idle=bool(job.idle)):
+    session, idle = changes.sparkSession, bool(job.idle)
+    with query_settings(session, job.slots, idle=idle, narrow=job.narrow):
         return writer.start()
 
 

@@ -88,14 +88,21 @@ def _stderr_to(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def query_settings(spark: SparkSession, slots: int, *, idle: bool = False) -> Iterator[None]:
+def query_settings(
+    spark: SparkSession, slots: int, *, idle: bool = False, narrow: bool = False
+) -> Iterator[None]:
     """For a query that is started inside: the settings above, and as many partitions as slots.
 
-    With `idle` it runs micro-batches also when there is nothing new. A query keeps the settings it
-    was started with; those of the session are put back.
+    With `idle` it runs micro-batches also when there is nothing new; with `narrow` nobody measures
+    how large a batch of rows has become. A query keeps the settings it was started with; those of
+    the session are put back.
     """
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
     wanted[NO_DATA] = str(idle).lower()
+    if narrow:
+        # Below this limit, Spark reckons after each row how many bytes the batch has; that is half
+        # of what it costs to hand a row of numbers to Python.
+        wanted["spark.sql.execution.arrow.maxBytesPerBatch"] = str(2**31 - 1)
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
         spark.conf.set(key, value)

@@ -1,0 +1,83 @@
+"""What leaves the JVM: what is needed, in the cheapest form, and nothing bad unsaid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from betimes import Hierarchy
+from betimes import spark as bs
+from betimes.spark.detection import job_of
+from betimes.spark.job import MOST_NUMBERED
+from tests.spark.material import NotBetween, hierarchy, read, run_locally, stream, write_parts
+
+LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def with_bad_rows() -> pa.Table:
+    """A stream with a row without a type, and rows of a type that nobody wants."""
+    rows = stream(2_000).to_pylist()
+    rows[8]["type"] = None
+    for row in rows[10::20]:
+        row["type"] = "noise"
+    return pa.Table.from_pylist(rows)
+
+
+def many_types() -> Hierarchy:
+    """More types than are worth a number."""
+    touches = Hierarchy(clock="ball")
+    others = [f"other {n}" for n in range(MOST_NUMBERED)]
+    touches.add(NotBetween, on=("near", "not_near", "hit", *others), emits="touch", by="key")
+    return touches
+
+
+@pytest.mark.parametrize("make", [hierarchy, many_types], ids=["numbers", "text"])
+def test_types_arrive_as_names_whatever_they_travel_as(
+    spark: SparkSession, tmp_path: Path, make: Any
+) -> None:
+    table = with_bad_rows()
+    source = read(spark, write_parts(table, tmp_path / "in", 1_000))
+    changes = bs.detect(source, make(), arrival="seq", by="key", slots=2, attenuation=0.3)
+    job = job_of(changes)
+    assert job is not None
+    assert (job.numbered is None) == (make is many_types)
+    rows: list[Row] = []
+    with (
+        bs.write(
+            changes,
+            into=lambda changes, _: rows.extend(changes.collect()),
+            checkpoint=str(tmp_path / "checkpoint"),
+            available_now=True,
+        ) as run,
+        bs.statistics(run) as statistics,
+    ):
+        run.finish()
+    bad = [row for row in rows if row.type == "rejected"]
+    assert [json.loads(row.payload)["seq"] for row in bad] == [8]
+    assert "type" in bad[0].cause
+    noise = sum(name == "noise" for name in table["type"].to_pylist())
+    assert sum(batch.ignored for batch in statistics.batches) == noise == 100
+    good = table.filter(pa.compute.is_valid(table["type"]))
+    told = {change.match_id for change in run_locally(good, make(), rows=1_000, attenuation=0.3)}
+    assert {row.match_id for row in rows if row.type != "rejected"} == told
+
+
+def test_only_rows_that_cannot_be_large_are_handed_over_without_a_limit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = read(spark, write_parts(stream(100), tmp_path / "in", 100))
+    before = spark.conf.get(LIMIT)
+    for text, narrow in ((source, True), (source.selectExpr("*", "type as name"), False)):
+        changes = bs.detect(text, hierarchy(), arrival="seq", by="key")
+        job = job_of(changes)
+        assert job is not None
+        assert job.narrow == narrow
+        place = str(tmp_path / str(narrow))
+        with bs.write(changes, format="noop", checkpoint=place, available_now=True) as run:
+            run.wait()
+    assert spark.conf.get(LIMIT) == before
