@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -145,12 +144,7 @@ class Statistics:
     def __enter__(self) -> Statistics:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import msgspec
@@ -151,12 +150,7 @@ class Checkpoint:
             ) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
 
