@@ -109,7 +109,7 @@ def run(
         start = _run_locally if job.engine.kind == "local" else _run_on_spark
         outcome = start(job, hierarchy, progress, stop, follow=follow, fresh=fresh)
     if outcome is Outcome.stopped:
-        _say_how_to_go_on(job)
+        _say_how_to_go_on(job, follow=follow)
         raise typer.Exit(stop.exit_code)
 
 
@@ -146,8 +146,8 @@ def _output(job: JobFile) -> str:
     return "above" if sink.path is None else shown(sink.path)
 
 
-def _say_how_to_go_on(job: JobFile) -> None:
+def _say_how_to_go_on(job: JobFile, *, follow: bool) -> None:
     if job.engine.checkpoint is None:
         say("the job keeps no checkpoint: the next run begins anew; see checkpoint in [engine]")
     else:
-        say(f"go on with: betimes run {job.file}")
+        say(f"go on with: betimes run {'--follow ' if follow else ''}{job.file}")
