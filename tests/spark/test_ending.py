@@ -28,8 +28,12 @@ def test_what_did_not_happen_until_the_end(
     changes = bs.detect(source, lonely(), arrival="seq", by="key", slots=1, attenuation=0.3)
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
     with bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run:
-        run.finish(advance=advance)
+        end = run.finish(advance=advance)
     rows = in_order(spark.read.parquet(out).collect())
+    last = [row.change_type for row in rows if row.batch == 1]
+    kinds = {"insert": end.inserted, "confirm": end.confirmed, "delete": end.deleted}
+    assert {kind: last.count(kind) for kind in kinds} == kinds
+    assert end.final == len(last) - end.deleted > 0
     ends = {}
     for runs_out in (True, False):
         engine = Engine(lonely(), by="key", attenuation=0.3)

@@ -38,6 +38,10 @@ SHARE = 0.01
 """Part of the time that may be spent on readings; with order="key" every key has its own."""
 
 
+TALLIED = ("type", "change_type", "status", "detected_at", "ts")
+"""The columns that are looked at for a `Tally`."""
+
+
 class Tally(msgspec.Struct):
     """What the changes of a batch are, counted."""
 

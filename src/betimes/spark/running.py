@@ -20,6 +20,7 @@ from betimes.spark.ending import final_changes, last_batch, plain_place
 from betimes.spark.guard import CheckpointGuard
 from betimes.spark.job import Job
 from betimes.spark.places import is_remote
+from betimes.spark.readings import TALLIED, Tally
 from betimes.spark.settings import query_settings
 from betimes.spark.sinks import (
     FILE_FORMATS,
@@ -163,11 +164,17 @@ def _write_all(sinks: Sequence[Sink], rows: DataFrame, batch: int) -> None:
     if len(sinks) == 1:
         sinks[0].write(rows, batch)
         return
-    # Each sink reads the rows; without this each would run the engines.
-    rows.persist()
-    try:
+    with _kept(rows):
         for sink in sinks:
             sink.write(rows, batch)
+
+
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[None]:
+    """Inside, rows are made once; otherwise everybody who reads them would run the engines."""
+    rows.persist()
+    try:
+        yield
     finally:
         rows.unpersist()
 
@@ -233,12 +240,12 @@ class Run:
                 return
             time.sleep(_POLL)
 
-    def finish(self, *, advance: bool = True) -> None:
+    def finish(self, *, advance: bool = True) -> Tally:
         """The end of the stream: stop, let everything settle, and write what that changes.
 
         Time runs out: open windows close, and what did not happen is reported. With
         `advance=False` it stays at the last event. The checkpoint is closed with it: no run can
-        go on from there.
+        go on from there. The answer says how many changes of which kind the end has brought.
         """
         if not self._ends:
             with self._explained():
@@ -249,9 +256,12 @@ class Run:
             batch = last_batch(self._spark, query)
             rows = final_changes(self._spark, self._job, query, batch, advance=advance)
             renamed = rows.withColumnsRenamed(dict(self._names)) if self._names else rows
-            _write_all(self._sinks, renamed, batch + 1)
+            with _kept(rows):
+                _write_all(self._sinks, renamed, batch + 1)
+                told = Tally.of(rows.select(*TALLIED).toArrow())
         self._guard.mark_ended(batch + 1)
         self._guard.release()
+        return told
 
     def __enter__(self) -> Run:
         return self

@@ -34,6 +34,7 @@ from betimes.model.change import LATE, REJECTED
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
+    from betimes.spark.readings import Tally as Told
     from betimes.spark.statistics import BatchStats
 
 _LOOK = 0.5
@@ -88,7 +89,8 @@ class SparkRun:
                     return Outcome.stopped
                 if self._job.source.end == "open":
                     return Outcome.open
-                query.finish(advance=self._job.source.end == "advance")
+                end = query.finish(advance=self._job.source.end == "advance")
+                self._count_told(end, end.waited)
                 self._count_written()
             return Outcome.ended
 
@@ -187,8 +189,7 @@ class SparkRun:
                 self._heard.add(batch.batch)
                 self._tally.rows += batch.rows
                 self._tally.batches += 1
-                if not self._in_files:
-                    self._count_told(batch)
+                self._count_told(batch, round((batch.latency or 0.0) * batch.inserted))
         self._count_written()
         self._progress.show(self.reading)
 
@@ -198,11 +199,13 @@ class SparkRun:
         sink = self._job.sink
         return sink.format in FILES and "://" not in str(sink.path) and not sink.options
 
-    def _count_told(self, batch: BatchStats) -> None:
-        """Count what the query says that it has written."""
+    def _count_told(self, batch: BatchStats | Told, waited: int) -> None:
+        """Count what the query says that it has written, unless it can be looked up."""
+        if self._in_files:
+            return
         tally = self._tally
         tally.found += batch.inserted
-        tally.early += round((batch.latency or 0.0) * batch.inserted)
+        tally.early += waited
         tally.confirmed += batch.confirmed
         tally.deleted += batch.deleted
         tally.final += batch.final
