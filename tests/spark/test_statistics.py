@@ -9,9 +9,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from betimes import spark as bs
+from betimes.cli.jobs.tally import Meter
+from betimes.cli.jobs.tally import Tally as Counted
 from betimes.engine import DetectorStats
-from betimes.spark.readings import together
-from tests.spark.material import hierarchy, in_order, read, stream, write_parts
+from betimes.model.change import ChangeBatch
+from betimes.spark.readings import Tally, together
+from betimes.spark.rows import change_rows
+from tests.spark.material import hierarchy, in_order, read, run_locally, stream, write_parts
 
 
 def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
@@ -48,6 +52,17 @@ def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
     parts = [row for row in statistics.detector_rows() if row["detector"] == "NotBetween"]
     assert statistics.detectors["NotBetween"].handled == sum(row["handled"] for row in parts) > 0
     assert statistics.detectors["NotBetween"].attenuation == 0.3
+
+
+def test_in_the_end_what_stands_is_final() -> None:
+    """Also if something that was final has been repaired."""
+    changes = run_locally(stream(3_000, seed=4), rows=200, attenuation=0.1)
+    repaired = [c for c in changes if c.change_type == "delete" and c.status == "final"]
+    assert repaired
+    told = Tally.of(change_rows(0, ChangeBatch(changes), skip=0, results="provisional"))
+    meter = Meter(Counted())
+    meter.count(3_000, changes, 0)
+    assert told.final == told.inserted - told.deleted == meter.tally.standing == meter.tally.final
 
 
 def test_readings_of_several_slots_are_put_together() -> None:

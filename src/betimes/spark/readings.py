@@ -49,6 +49,7 @@ class Tally(msgspec.Struct):
     confirmed: int = 0
     deleted: int = 0
     final: int = 0
+    """Results that became final, less those that were repaired."""
     late: int = 0
     rejected: int = 0
     waited: int = 0
@@ -62,15 +63,17 @@ class Tally(msgspec.Struct):
         deleted = real & _equal(changes, "change_type", "delete")
         waited = [changes[name].to_numpy()[first] for name in ("detected_at", "ts")]
         waits = np.maximum(waited[0] - waited[1], 0).sum()
+        final = real & _equal(changes, "status", "final")
         counts = {
-            "inserted": first,
-            "confirmed": real & _equal(changes, "change_type", "confirm"),
-            "deleted": deleted,
-            "final": real & _equal(changes, "status", "final") & ~deleted,
-            "late": late,
-            "rejected": rejected,
+            "inserted": first.sum(),
+            "confirmed": (real & _equal(changes, "change_type", "confirm")).sum(),
+            "deleted": deleted.sum(),
+            "final": (final & ~deleted).sum() - (final & deleted).sum(),
+            "late": late.sum(),
+            "rejected": rejected.sum(),
+            "waited": waits,
         }
-        return cls(**{name: int(which.sum()) for name, which in counts.items()}, waited=int(waits))
+        return cls(**{name: int(count) for name, count in counts.items()})
 
     def __add__(self, other: Tally) -> Tally:
         names = self.__struct_fields__

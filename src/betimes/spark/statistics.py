@@ -49,7 +49,7 @@ class BatchStats(msgspec.Struct, frozen=True):
     confirmed: int = 0
     deleted: int = 0
     final: int = 0
-    """Results that became final, at once or by a confirmation."""
+    """Results that became final, at once or by a confirmation, less those that were repaired."""
     late: int = 0
     rejected: int = 0
     latency: float | None = None

@@ -30,7 +30,6 @@ from betimes.cli.jobs.sources import Simulated
 from betimes.cli.jobs.stopping import Stop
 from betimes.cli.jobs.tally import Tally
 from betimes.engine import Hierarchy
-from betimes.model.change import LATE, REJECTED
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
@@ -90,7 +89,8 @@ class SparkRun:
                 if self._job.source.end == "open":
                     return Outcome.open
                 end = query.finish(advance=self._job.source.end == "advance")
-                self._count_told(end, end.waited)
+                if not self._in_files:
+                    self._count(end, end.waited)
                 self._count_written()
             return Outcome.ended
 
@@ -189,7 +189,8 @@ class SparkRun:
                 self._heard.add(batch.batch)
                 self._tally.rows += batch.rows
                 self._tally.batches += 1
-                self._count_told(batch, round((batch.latency or 0.0) * batch.inserted))
+                if not self._in_files:
+                    self._count(batch, round((batch.latency or 0.0) * batch.inserted))
         self._count_written()
         self._progress.show(self.reading)
 
@@ -199,10 +200,8 @@ class SparkRun:
         sink = self._job.sink
         return sink.format in FILES and "://" not in str(sink.path) and not sink.options
 
-    def _count_told(self, batch: BatchStats | Told, waited: int) -> None:
-        """Count what the query says that it has written, unless it can be looked up."""
-        if self._in_files:
-            return
+    def _count(self, batch: BatchStats | Told, waited: int) -> None:
+        """Count what was told, by the query or in files."""
         tally = self._tally
         tally.found += batch.inserted
         tally.early += waited
@@ -220,7 +219,8 @@ class SparkRun:
         for number, folder in batches_in(Path(str(sink.path))):
             if number not in self._counted and (folder / "_SUCCESS").exists():
                 self._counted.add(number)
-                _count(folder, sink.format, self._tally)
+                told = _told_in(folder, sink.format)
+                self._count(told, told.waited)
 
 
 def session_of(job: JobFile, progress: Progress) -> Any:
@@ -253,24 +253,14 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
     return reader.load(source.path)
 
 
-def _count(folder: Path, format: str, tally: Tally) -> None:  # noqa: A002
-    """Add the changes in a folder to the counts."""
-    columns = ["change_type", "status", "type", "ts", "detected_at"]
+def _told_in(folder: Path, format: str) -> Told:  # noqa: A002
+    """What the changes in a folder are."""
+    from betimes.spark.readings import TALLIED, Tally
+
     data = ds.dataset(str(folder), format=FORMATS[format])
-    if not set(columns).issubset(data.schema.names):
-        return  # a file without rows need not have columns
-    for batch in data.to_batches(columns=columns):
-        for kind, status, type, ts, at in zip(*batch.to_pydict().values(), strict=True):
-            if type in (LATE, REJECTED):
-                tally.late += type == LATE
-                tally.rejected += type == REJECTED
-            elif kind == "delete":
-                tally.deleted += 1
-            else:
-                tally.found += kind == "insert"
-                tally.early += max(0, at - ts) if kind == "insert" else 0
-                tally.confirmed += kind == "confirm"
-                tally.final += status == "final"
+    if not set(TALLIED).issubset(data.schema.names):
+        return Tally()  # a file without rows need not have columns
+    return Tally.of(data.to_table(columns=list(TALLIED)))
 
 
 def in_words(error: Exception) -> Exception:

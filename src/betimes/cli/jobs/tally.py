@@ -21,7 +21,7 @@ class Tally(msgspec.Struct):
     confirmed: int = 0
     deleted: int = 0
     final: int = 0
-    """Results that became final."""
+    """Results that became final, less those that were repaired."""
     late: int = 0
     """Events that came after their place had settled, whatever was done about it."""
     rejected: int = 0
@@ -60,6 +60,7 @@ class Meter:
                 continue
             if change.change_type == "delete":
                 tally.deleted += 1
+                tally.final -= change.status == "final"
                 continue
             if change.change_type == "insert":
                 tally.found += 1
