@@ -13,7 +13,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 WITH_JAVA := JAVA_HOME="$$(cat $(VENV)/java-home)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench constraints clean
+.PHONY: help setup demo test oldest lint format bench constraints clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,14 @@ demo: setup ## show what betimes does
 test: lint ## check format, style, types and layers, then run all tests (PYTEST_ARGS="-x tests/engine" ...)
 	@echo "== pytest"
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Older versions leave sockets of their own open, which is no fault of ours.
+oldest: setup ## run the tests of the pipeline with the oldest PySpark that is supported
+	@PYTHON="$(PYTHON)" sh tools/venv.sh $(VENV)/oldest
+	@$(VENV)/oldest/bin/python $(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@$(VENV)/oldest/bin/python $(PIP) install pyspark==4.0.0
+	@$(WITH_JAVA) $(VENV)/oldest/bin/python -m pytest $(PYTEST_ARGS) tests/spark tests/cli/test_run_spark.py \
+		-W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::ResourceWarning
 
 lint: setup ## check format, style, types and layers
 	@echo "== ruff format --check"
