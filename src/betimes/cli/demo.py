@@ -34,7 +34,9 @@ Ints = npt.NDArray[np.int64]
 
 CLOCK = "ball"
 BATCH = 10_000
-EVENTS_ON_SPARK = 2_000
+EVENTS_ON_SPARK = 6_000
+SLOWER_ON_SPARK = 8
+"""How many times as long its reports are under way: micro-batches put short delays in order."""
 POLICIES: dict[str, dict[str, Any]] = {
     "largest": {"slack": "largest"},
     "decaying, 2 s": {"slack": "decaying", "decay": "2s"},
@@ -162,20 +164,17 @@ def _show_match(seed: int, events: int) -> MatchRun:
 
 
 def _show_spark(seed: int) -> None:
-    """The last part, if Spark is there: two seconds of the game, in small micro-batches."""
+    """The last part, if Spark is there: seconds of the game over a slow network."""
     missing = why_not()
     if missing is not None:
         typer.echo(f"no part on Spark: {missing}", err=True)
         return
     console = Console(highlight=False)
-    game = play(EVENTS_ON_SPARK, seed)
+    game = play(EVENTS_ON_SPARK, seed, slower=SLOWER_ON_SPARK)
     local = watch(next(iter(WAYS)), game, lambda _: None)
-    console.print("\ntwo seconds of the game as a stream on Spark", style="bold")
-    with patience("starting Spark"):
-        from betimes import spark
-
-        spark.session("betimes demo", master="local[2]")
-    runs = watch_on_spark(game, console)
+    length = EVENTS_ON_SPARK // 1000
+    console.print(f"\n{length} seconds of the game, badly delayed, on Spark", style="bold")
+    runs = watch_on_spark(game, console, patience("starting Spark"))
     print_comparison([local, *runs], game, where="; the last two on Spark")
 
 

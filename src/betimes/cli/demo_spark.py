@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.text import Text
 
-from betimes.cli.early import EarlyRun, Told, looks, result_of, seconds
+from betimes.cli.early import EarlyRun, Told, because, looks, result_of, seconds
 from betimes.cli.game import Game, soccer
+from betimes.cli.jobs.sources import set_age
 from betimes.model.change import Change
 
 WAYS = {"1 (buffering)": 1.0, "0 (no waiting)": 0.0}
-FILES = 12
+FILES = 20
 _SHOWN = 4
 """Rows of a micro-batch that are printed."""
 
@@ -46,12 +47,15 @@ def _java_home() -> bool:
     return bool(home) and Path(str(home), "bin", "java").exists()
 
 
-def watch_on_spark(game: Game, console: Console) -> list[EarlyRun]:
+def watch_on_spark(
+    game: Game, console: Console, starting: AbstractContextManager[Any]
+) -> list[EarlyRun]:
     """Let a streaming query watch the game, once for each attenuation."""
-    from betimes import spark as bt_spark
-
     with _folder() as folder:
-        session = bt_spark.session("betimes demo", master="local[2]", log=folder / "spark.log")
+        with starting:
+            from betimes import spark as bt_spark
+
+            session = bt_spark.session("betimes demo", master="local[2]", log=folder / "spark.log")
         session.sparkContext.setLogLevel("ERROR")
         _write(game, folder / "events")
         return [
@@ -85,7 +89,7 @@ def _watch(session: Any, way: str, folder: Path, checkpoint: str, console: Conso
 
 
 def _print(changes: list[Change], batch: int, console: Console) -> None:
-    """A line about a micro-batch, and a few of its rows: what was taken back goes first."""
+    """A line about a micro-batch; if something was taken back, that and some other rows."""
     kinds = Counter(change.change_type for change in changes)
     if not changes:
         return
@@ -94,11 +98,13 @@ def _print(changes: list[Change], batch: int, console: Console) -> None:
         f"{kinds['confirm']} confirmed"
     )
     wrong = [change for change in changes if change.change_type == "delete"]
+    if not wrong:
+        return
     for change in (wrong + [c for c in changes if c.change_type == "insert"])[:_SHOWN]:
         sign = "-" if change.change_type == "delete" else "+"
         line = f"    {sign} {result_of(change.event)} at {seconds(change.ts)}, {change.status}"
         if change.change_type == "delete":
-            line += f", because of {change.cause}"
+            line += f", because of {because(change.cause)}"
         console.print(Text(line, style=looks(change.change_type)))
 
 
@@ -121,7 +127,9 @@ def _write(game: Game, folder: Path) -> None:
             "player": pa.array([event.payload.get("player") for event in part], pa.string()),
             "a": pa.array([event.payload.get("a") for event in part], pa.int64()),
         }
-        pq.write_table(pa.table(columns), folder / f"part-{number:03}.parquet")
+        file = folder / f"part-{number:03}.parquet"
+        pq.write_table(pa.table(columns), file)
+        set_age(file, number)
 
 
 @contextmanager

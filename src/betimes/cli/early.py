@@ -160,7 +160,7 @@ def print_story(runs: Sequence[EarlyRun]) -> None:
                 Text(change.change_type, style=looks(change.change_type)),
                 change.status,
                 f"{(told.at - moment) / MS:.0f} ms",
-                _cause(change.cause),
+                because(change.cause),
             )
     console = Console(highlight=False)
     console.print(table)
@@ -198,9 +198,9 @@ def result_of(event: Event) -> str:
     return f"{event.type} {who}"
 
 
-def _cause(cause: str) -> str:
+def because(cause: str) -> str:
     """
-    >>> _cause("late not_near at 1250000")
+    >>> because("late not_near at 1250000")
     'late not_near 1.250'
     """
     return re.sub(r"at (\d+)$", lambda found: seconds(int(found[1])), cause)

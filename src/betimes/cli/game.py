@@ -96,8 +96,8 @@ class Game:
     arrived: list[int]
 
 
-def play(n: int, seed: int) -> Game:
-    """A game of about n events."""
+def play(n: int, seed: int, *, slower: int = 1) -> Game:
+    """A game of about n events, whose delays are so many times as long."""
     rng = np.random.default_rng(seed)
     end = n * MS
     kicks: set[int] = set()
@@ -112,7 +112,7 @@ def play(n: int, seed: int) -> Game:
     delays = np.where(ball, rng.integers(0, 5 * MS, size), rng.integers(5 * MS, 45 * MS, size))
     straggler = ~ball & (rng.random(size) < STRAGGLERS)
     delays[straggler] = rng.integers(45 * MS, 150 * MS, int(straggler.sum()))
-    arrived = np.array([event.ts for event in reports]) + delays
+    arrived = np.array([event.ts for event in reports]) + slower * delays
     order = np.argsort(arrived, kind="stable")
     return Game([reports[i] for i in order.tolist()], arrived[order].tolist())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -90,7 +91,13 @@ class Simulated:
             file = folder / f"part-{number:06}.parquet"
             if not file.exists():
                 pq.write_table(table, file.with_name(f".{file.name}"))
+                set_age(file.with_name(f".{file.name}"), number)
                 file.with_name(f".{file.name}").rename(file)
+
+
+def set_age(file: Path, number: int) -> None:
+    """Date the files of a stream; Spark takes them by age, and equally old ones in any order."""
+    os.utime(file, (1_000_000_000 + number,) * 2)
 
 
 def source_of(job: JobFile) -> Source:
