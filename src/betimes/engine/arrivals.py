@@ -16,7 +16,7 @@ from betimes.model.event import Event
 Ints = npt.NDArray[np.int64]
 
 
-_SPARE = 1024
+_SPARE = 4096
 """So many rows more than needed are kept, so that dropping them is rare."""
 
 
@@ -67,6 +67,8 @@ class Waiting:
         self.rows: dict[str, int] = {}
         """The rows of outputs of other stages, by their identity."""
         self._rows: Ints = np.empty(0, np.int64)
+        self._gaps = 0
+        """From this index on, row numbers follow each other."""
         self._events: list[Event] = []
         self._at: Ints = np.empty(0, np.int64)
         self._keys: list[Any] = []
@@ -75,9 +77,13 @@ class Waiting:
         """Keep arrivals; return the row number of the first."""
         first = self.count
         self.count += len(arrivals.batch)
+        at = arrivals.at
+        if len(arrivals.wanted) < len(at):
+            at = at[arrivals.wanted]
+            self._gaps = len(self._rows) + len(at)
         if arrivals.events:
             self._rows = np.concatenate((self._rows, first + arrivals.wanted))
-            self._at = np.concatenate((self._at, arrivals.at[arrivals.wanted]))
+            self._at = np.concatenate((self._at, at))
             self._events += arrivals.events
             if arrivals.keys is not None:
                 self._keys += arrivals.keys
@@ -90,16 +96,31 @@ class Waiting:
         """Events, arrival numbers and keys of these rows."""
         if not len(rows):
             return [], rows, None
-        at = self._rows.searchsorted(rows)
+        at = self._indices(rows)
         numbers = at.tolist()
         keys = pick(self._keys, numbers) if self._keys else None
         return pick(self._events, numbers), self._at[at], keys
 
+    def _indices(self, rows: Ints) -> Ints:
+        """Where these rows are; behind the last gap their numbers tell."""
+        gaps = self._gaps
+        if gaps == len(self._rows):
+            return self._rows.searchsorted(rows)
+        at: Ints = rows - (self._rows[gaps] - gaps)
+        before = np.flatnonzero(at < gaps)
+        if len(before):
+            at[before] = self._rows.searchsorted(rows[before])
+        return at
+
     def trim(self, held: Ints) -> None:
         """Drop what is not held any more."""
         if len(self._rows) > 2 * len(held) + _SPARE:
-            kept = np.flatnonzero(np.isin(self._rows, held))
+            held = np.sort(held)
+            kept = self._rows.searchsorted(held)
+            # Clock events are held too, but not kept here.
+            kept = kept[self._rows.take(kept, mode="clip") == held]
             self._rows, self._at = self._rows[kept], self._at[kept]
+            self._gaps = len(kept)
             numbers = kept.tolist()
             self._events = pick(self._events, numbers)
             self._keys = pick(self._keys, numbers) if self._keys else []
@@ -122,3 +143,4 @@ class Waiting:
         self.rows = {output.id: row for row, output in self.outputs.items()}
         self._rows, self._events, self._at = kept["rows"], kept["events"], kept["at"]
         self._keys = kept["keys"]
+        self._gaps = len(self._rows)

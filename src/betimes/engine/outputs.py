@@ -52,6 +52,8 @@ class Path:
         clocks: Ints = _NONE,
         slacks: Ints = _NONE,
         bounds: Ints = _NONE,
+        *,
+        increasing: bool = False,
     ) -> None:
         self._before = before
         self._arrivals = arrivals
@@ -62,7 +64,7 @@ class Path:
         self._first = int(arrivals[0]) if len(arrivals) else 0
         as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
         # Outputs from below come with the number of an input event, where others may be missing.
-        self._dense = as_many and bool((np.diff(arrivals) == 1).all())
+        self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
 
     def at(self, arrival: int) -> tuple[int, int]:
         """Clock and slack when an event of this number had arrived."""

@@ -150,7 +150,9 @@ class Stage(ABC):
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
         bounds = self._pass_time(clock, slack)
-        self._outputs.path = Path(before, arrivals.at, clock, slack, bounds)
+        inputs_only = not arrivals.outputs
+        path = Path(before, arrivals.at, clock, slack, bounds, increasing=inputs_only)
+        self._outputs.path = path
         if not len(clock):
             return
         told = 0 if before[0] == NEVER else before[1]

@@ -257,13 +257,11 @@ class EventBatch:
 
     def rows(self) -> list[Event]:
         """The events, one by one."""
-        types, codes, ts, payload = self.types, self.codes.tolist(), self.ts.tolist(), self.payload
+        types, ts, payload = self.types, self.ts.tolist(), self.payload
+        names = [types[code] for code in self.codes.tolist()]
         if isinstance(payload, pa.Table):
             payload = payload.to_pylist() if payload.num_columns else None
-        if payload is None:
-            return [Event(types[code], t) for code, t in zip(codes, ts, strict=True)]
-        rows = zip(codes, ts, payload, strict=True)
-        return [Event(types[code], t, row) for code, t, row in rows]
+        return [*map(Event, names, ts)] if payload is None else [*map(Event, names, ts, payload)]
 
     def rows_without_payload(self) -> list[Event]:
         """The events, one by one, with nothing but their types and times."""
