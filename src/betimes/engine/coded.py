@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.history import pick
-from betimes.model.batch import EventBatch
+from betimes.model.batch import EventBatch, in_one
 from betimes.model.errors import EventError
 from betimes.model.event import Event
 
@@ -34,9 +34,7 @@ class Coded:
             values: Any = payload[column]
             # Lists and the like cannot be keys, and whoever has them is told by name.
             if not pa.types.is_nested(values.type):
-                whole = values.unify_dictionaries().combine_chunks()
-                if isinstance(whole, pa.ChunkedArray):
-                    whole = pa.concat_arrays(whole.chunks)
+                whole = in_one(values.unify_dictionaries())
                 if not pa.types.is_dictionary(whole.type):
                     whole = whole.dictionary_encode(null_encoding="encode")
                 indices = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -333,17 +333,17 @@ def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
 def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
     """A number for each name, in the order in which they come."""
     if pa.types.is_dictionary(names.type):
-        whole = _in_one(names.unify_dictionaries())
+        whole = in_one(names.unify_dictionaries())
         encoded = whole.indices.dictionary_encode()
         values = whole.dictionary.take(encoded.dictionary)
     else:
-        encoded = _in_one(names).dictionary_encode()
+        encoded = in_one(names).dictionary_encode()
         values = encoded.dictionary
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
     return codes, tuple(map(str, values.to_pylist()))
 
 
-def _in_one(column: pa.ChunkedArray[Any]) -> Any:
+def in_one(column: pa.ChunkedArray[Any]) -> Any:
     """The values of a column in one array."""
     whole = column.combine_chunks()
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

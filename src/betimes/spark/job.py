@@ -25,7 +25,7 @@ ROUTE = "_betimes_route"
 """Name of the column that carries the slot to the shuffle."""
 
 MOST_NUMBERED = 16
-"""With more types than this, to find a row's number costs more than to hand over its text."""
+"""The number of a type is looked for one by one; if there are more, types travel as text."""
 
 _FREE = frozenset({"attenuation", "retraction", "checkpoints", "errors", "zone", "calibration"})
 """Options that may differ between a run and its restart: no state depends on them."""

@@ -100,8 +100,8 @@ def query_settings(
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
     wanted[NO_DATA] = str(idle).lower()
     if narrow:
-        # Below this limit, Spark reckons after each row how many bytes the batch has; that is half
-        # of what it costs to hand a row of numbers to Python.
+        # Below this limit, Spark reckons after each row how many bytes the batch has, which is a
+        # good part of what it costs to hand a row of numbers to Python.
         wanted["spark.sql.execution.arrow.maxBytesPerBatch"] = str(2**31 - 1)
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
