@@ -393,7 +393,7 @@ class Taken:
 
 def run_retraction(hierarchy: Hierarchy, stream: EventBatch, technique: Any, batch: int) -> Taken:
     gc.collect()
-    engine = Engine(hierarchy, attenuation=0.0, retraction=technique, checkpoints=1)
+    engine = Engine(hierarchy, attenuation=0.0, retraction=technique, snapshots=1)
     changes: list[Change] = []
     began = time.process_time()
     for part in cut(stream, batch):
@@ -615,7 +615,7 @@ def _snapshots(stream: EventBatch, count: int, model: int | str) -> str:
     gc.collect()
     tracemalloc.start()
     try:
-        engine = Engine(hierarchy, attenuation=0.3, checkpoints=model, retention="0s")
+        engine = Engine(hierarchy, attenuation=0.3, snapshots=model, retention="0s")
         number = held = 0
         for part in cut(stream, 100):
             engine.feed(part)

@@ -75,7 +75,7 @@ SINK = 'format = "parquet"\npath = "out/"'
         ("attenuation = 0.3", 'slack = "15 parsec"', "or a fixed duration such as '150ms'"),
         ("attenuation = 0.3", 'decay = "soon"', "[detect] decay: expected a duration"),
         ("attenuation = 0.3", 'min_slack = "2s"\nmax_slack = "1s"', "min_slack <= max_slack"),
-        ("attenuation = 0.3", 'checkpoints = "often"', "[detect] checkpoints: expected 'adaptive'"),
+        ("attenuation = 0.3", 'snapshots = "often"', "[detect] snapshots: expected 'adaptive'"),
         ("attenuation = 0.3", "clock = []", "TOML"),
         (
             "attenuation = 0.3",

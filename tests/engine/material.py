@@ -11,8 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
+from betimes.engine.stages.driver import Stage
+from betimes.engine.stages.observers import Observer
 from betimes.model import Event, EventBatch
 from betimes.model.change import Change
+from betimes.ordering import Ordered
 from betimes.testing.strategies import disordered
 
 FOREVER = 10**9
@@ -181,3 +184,19 @@ def standing(changes: Iterable[Change]) -> dict[str, Change]:
 
 def kinds(changes: Iterable[Change]) -> Counter[str]:
     return Counter(change.change_type for change in changes)
+
+
+class Watched(Observer):
+    """Knows the stages of an engine once something has arrived."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+
+    def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:  # noqa: ARG002
+        if stage not in self.stages:
+            self.stages.append(stage)
+
+    @property
+    def late(self) -> int:
+        """Events that came after something later had settled."""
+        return sum(stage.unit.stats.late for stage in self.stages)

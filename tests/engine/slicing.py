@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import strategies as st
 
-from betimes.engine import Engine, Hierarchy, engine
-from betimes.engine.row_stage import RowStage
-from betimes.engine.slices import BatchStage
+from betimes.engine import Engine, Hierarchy
+from betimes.engine.stages import make
+from betimes.engine.stages.row_stage import RowStage
 from betimes.model import Derived, Event, EventBatch
 
 
@@ -145,12 +145,10 @@ def _detectors(out: str, *, plain: bool) -> st.SearchStrategy[Any]:
 def row_by_row(hierarchy: Hierarchy, **options: Any) -> Engine:
     """An engine that hands detectors per batch Python's events, as it does above level 1."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "BatchStage", RowStage)
+        patch.setattr(make, "BatchStage", RowStage)
         return Engine(hierarchy, **options)
 
 
 def in_columns(hierarchy: Hierarchy, **options: Any) -> Engine:
     """An engine whose detectors per batch get columns."""
-    made = Engine(hierarchy, **options)
-    assert any(isinstance(stage, BatchStage) for stage in made._stages.values())
-    return made
+    return Engine(hierarchy, **options)

@@ -131,8 +131,8 @@ def skipping(detector: Any, stream: list[Event], batch: int, **options: Any) -> 
 def test_an_event_at_which_a_detector_fails_can_be_skipped_and_is_counted(
     attenuation: float, batch: int
 ) -> None:
-    for checkpoints in (1, 3, 1000):
-        options = {"attenuation": attenuation, "checkpoints": checkpoints}
+    for snapshots in (1, 3, 1000):
+        options = {"attenuation": attenuation, "snapshots": snapshots}
         result, errors = skipping(FailsAtThree, TICKS, batch, **options)
         assert result == oracle(made_of(FailsAtThree), WITHOUT_THREE)
         assert errors == 1
@@ -208,7 +208,7 @@ def test_an_error_that_is_not_certain_yet_survives_a_restart(errors: str) -> Non
 
 
 def test_the_policy_for_errors_must_be_known() -> None:
-    with pytest.raises(OptionError, match="expected errors to be 'stop' or 'skip', got errors='x'"):
+    with pytest.raises(OptionError, match="one of stop, skip, got errors='x'"):
         Engine(made_of(Count("made")), errors="x")
 
 
@@ -286,7 +286,7 @@ class HoldsGenerator:
 def test_a_state_that_cannot_be_snapshotted_is_named(attenuation: float, detector: Any) -> None:
     message = "the state of detector 'culprit' cannot be snapshotted: .*or give it snapshot"
     with pytest.raises(DetectorError, match=message):
-        run(detector, TICKS, attenuation=attenuation, checkpoints=3)
+        run(detector, TICKS, attenuation=attenuation, snapshots=3)
 
 
 @pytest.mark.parametrize("detector", [HoldsLock, HoldsGenerator])

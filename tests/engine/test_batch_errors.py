@@ -75,8 +75,8 @@ def test_an_error_names_the_event_the_detector_and_its_state(
 def test_only_the_events_at_which_it_fails_are_skipped_and_counted(
     attenuation: float, batch: int, times: tuple[int, ...]
 ) -> None:
-    for checkpoints in (1, 4, 1000):
-        options: dict[str, Any] = {"attenuation": attenuation, "checkpoints": checkpoints}
+    for snapshots in (1, 4, 1000):
+        options: dict[str, Any] = {"attenuation": attenuation, "snapshots": snapshots}
         engine = in_columns(made_of(FailsAt(*times)), errors="skip", **options)
         sound = [event for event in TICKS if event.ts not in times]
         assert run(engine, TICKS, batch) == oracle(made_of(FailsAt()), sound)
@@ -141,7 +141,7 @@ def test_a_failure_that_is_not_certain_yet_survives_a_restart(errors: str) -> No
 
 
 def test_a_failure_is_counted_once_also_across_a_restart() -> None:
-    options: dict[str, Any] = {"attenuation": 1.0, "checkpoints": 1000, "errors": "skip"}
+    options: dict[str, Any] = {"attenuation": 1.0, "snapshots": 1000, "errors": "skip"}
     first, second = (in_columns(made_of(FailsAt(3, 40)), **options) for _ in range(2))
     first.feed(table([tick(ts, v=ts) for ts in range(30)]))
     assert first.stats["culprit"].errors == 1

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.slices.events import Slice
+from betimes.engine.stages.slices.events import Slice
 from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
@@ -90,7 +90,7 @@ def test_rows_are_those_of_events_handed_over_one_by_one(
         "retention": data.draw(st.sampled_from([0, 20, FOREVER])),
         "max_skew": data.draw(st.sampled_from(["1h", 30])),
         "slack": data.draw(st.sampled_from(["largest", 5, "quantile", "decaying"])),
-        "checkpoints": data.draw(st.sampled_from([1, 3, 1000, "speculative:5"])),
+        "snapshots": data.draw(st.sampled_from([1, 3, 1000, "speculative:5"])),
         **data.draw(SPLITS),
     }
     batches = data.draw(cut(stream))
@@ -213,7 +213,7 @@ def test_large_slices_are_handed_over_as_they_come() -> None:
 def test_a_replay_stops_where_the_state_is_as_it_was() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Steps("step"), on=("A", "B"), emits=("step", "step-"), name="steps")
-    options: dict[str, Any] = {"attenuation": 0.0, "checkpoints": 10, "min_slack": 150}
+    options: dict[str, Any] = {"attenuation": 0.0, "snapshots": 10, "min_slack": 150}
     engine = Engine(hierarchy, retraction="on-demand", **options)
     stream = [Event("A", ts, {"k": 0, "v": ts % 7}) for ts in range(200)]
     stream += [Event("B", 105, {"k": 0, "v": 9}), Event("A", 200, {"k": 0, "v": 9})]

@@ -20,6 +20,7 @@ from betimes.testing.strategies import cut
 from tests.engine.material import (
     FOREVER,
     Count,
+    Watched,
     feed_all,
     flat,
     hierarchies,
@@ -29,8 +30,9 @@ from tests.engine.material import (
 )
 
 
-def late_at_units(engine: Engine) -> int:
-    return sum(stage.unit.stats.late for stage in engine._stages.values())
+def watched_engine(hierarchy: Hierarchy, **options: Any) -> tuple[Engine, Watched]:
+    watched = Watched()
+    return Engine(hierarchy, observers=[watched], **options), watched
 
 
 def slacks(calibration: Calibration) -> dict[str, int]:
@@ -56,7 +58,9 @@ def test_a_calibrated_run_does_not_stumble(
     assert len(found.runs) <= most_runs(hierarchy)
     assert found.runs[-1].late == 0
     late = data.draw(st.sampled_from(["repair", "side"]))
-    engine = Engine(hierarchy, by=by, attenuation=1.0, late=late, retention=0, calibration=found)
+    engine, watched = watched_engine(
+        hierarchy, by=by, attenuation=1.0, late=late, retention=0, calibration=found
+    )
     changes = flat(feed_all(engine, data.draw(cut(stream))))
     assert fold(changes) == oracle(hierarchy, stream, by=by)
     assert not [change for change in changes if change.type == LATE]
@@ -64,7 +68,7 @@ def test_a_calibrated_run_does_not_stumble(
     for stats in engine.stats.values():
         assert (stats.late, stats.replays, stats.retracted) == (0, 0, 0)
         assert stats.slack == found.detectors[stats.detector].slack
-    assert late_at_units(engine) == 0
+    assert watched.late == 0
 
 
 @given(hierarchies(), streams(), st.data())
@@ -86,9 +90,9 @@ def test_with_a_margin(hierarchy: Hierarchy, stream: list[Event], margin: float)
     found, bare = calibrate(hierarchy, stream, margin=margin), calibrate(hierarchy, stream)
     assert found.settled
     assert all(found.detectors[name].slack >= slack for name, slack in slacks(bare).items())
-    engine = Engine(hierarchy, attenuation=1.0, margin=margin, calibration=found)
+    engine, watched = watched_engine(hierarchy, attenuation=1.0, margin=margin, calibration=found)
     feed_all(engine, [stream])
-    assert late_at_units(engine) == 0
+    assert watched.late == 0
 
 
 @given(hierarchies(max_levels=3), streams())
@@ -212,9 +216,9 @@ def test_the_end_of_the_stream(end: str) -> None:
     hierarchy = tower(2, back=50)
     found = calibrate(hierarchy, letters("A100 A110 B105 A120 B121"), end=end)
     assert slacks(found)["2"] >= (50 if end != "open" else 15)
-    engine = Engine(hierarchy, attenuation=1.0, calibration=found)
+    engine, watched = watched_engine(hierarchy, attenuation=1.0, calibration=found)
     feed_all(engine, [letters("A100 A110 B105 A120 B121")])
-    assert end == "open" or late_at_units(engine) == 0
+    assert end == "open" or watched.late == 0
 
 
 def test_a_run_less_than_it_takes() -> None:
@@ -240,12 +244,12 @@ def test_a_learned_clock_is_part_of_it(clock: tuple[str, str] | None) -> None:
     else:
         assert all(set(setting.offsets) == set(clock) for setting in found.detectors.values())
         assert any(any(setting.offsets.values()) for setting in found.detectors.values())
-    engine = Engine(hierarchy, attenuation=1.0, calibration=found)
+    engine, watched = watched_engine(hierarchy, attenuation=1.0, calibration=found)
     feed_all(engine, [events[low : low + 500] for low in range(0, len(events), 500)])
-    assert late_at_units(engine) == 0
-    bare = Engine(hierarchy, attenuation=1.0)
+    assert watched.late == 0
+    bare, watched = watched_engine(hierarchy, attenuation=1.0)
     feed_all(bare, [events])
-    assert late_at_units(bare) > 0
+    assert watched.late > 0
 
 
 # Bad input

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from betimes.engine import Calibration, CalibrationError, Engine, Hierarchy, calibrate
 from betimes.engine.calibration.configuration import RunOutcome, Setting, SubDelays
 from betimes.engine.calibration.files import dumps, loads
+from betimes.engine.hierarchy import WHOLE, subject
 from betimes.model import Event
+from betimes.model.identity import Identity
 from tests.engine.material import Count, share
 
 TIMES = st.integers(0, 10**13)
@@ -33,9 +35,12 @@ RUNS = st.builds(
     st.integers(0, 10**6),
     st.dictionaries(NAMES, st.tuples(TIMES, TIMES), max_size=2),
 )
+FACTS = st.dictionaries(NAMES, NAMES, min_size=1, max_size=3)
 CALIBRATIONS = st.builds(
-    Calibration,
-    st.text("0123456789abcdef", min_size=16, max_size=16),
+    lambda facts, settings, *more: Calibration(
+        Identity({WHOLE: facts} | {subject(name): facts for name in settings}), settings, *more
+    ),
+    FACTS,
     st.dictionaries(NAMES, SETTINGS, min_size=1, max_size=3),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.lists(RUNS, max_size=2).map(tuple),
@@ -92,15 +97,20 @@ def test_people_may_edit_it(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("format = 1", "format = 7", r"configuration of format 1 in .*, got format 7"),
-        ("format = 1", "format = ", "to be TOML"),
+        ("format = 2", "format = 7", r"configuration of format 2 in .*, got format 7"),
+        ("format = 2", "format = ", "to be TOML"),
         ("measured_on", "measured_no", "unknown key 'measured_no' at the file .*'measured_on'"),
         ("jitter", "jiter", r"unknown key 'jiter' at \[detector.Pairs\] .*did you mean 'jitter'"),
         ("processing", "procesing", r"'procesing' at \[detector.Pairs\] emits.pair .*'processing'"),
         ("level = 1", "level = 'one'", r"expected a whole number at \[detector.Pairs\] level"),
         ('slack = "', 'slack = "about ', r"duration such as '150ms' at \[detector.Pairs\] slack"),
         ("slack =", "sum.slack =", "unknown key 'sum'"),
-        ('hierarchy = "', 'hierarchy = 5 # "', "expected a text at hierarchy"),
+        ("hierarchy = {", "hierarchy = 5 # {", "expected a table of keys and values at hierarchy"),
+        (
+            '"emits" = "pair"',
+            '"emits" = 5',
+            r"a text at \[detector.Pairs\] made_for emits",
+        ),
         ("[[run]]", "[run]", r"expected a list at \[\[run\]\]|to be TOML"),
     ],
 )
@@ -137,7 +147,7 @@ def another_clock() -> Hierarchy:
     [
         (renamed(), "'Pairs' is not in the hierarchy; did you mean 'Pair'"),
         (renamed(), "'Pair' is not in the configuration"),
-        (another_clock(), "the same names, but other inputs, clocks or patterns"),
+        (another_clock(), "the hierarchy: clock was A, is B"),
         (renamed(), "recalibrate"),
     ],
 )

@@ -17,11 +17,11 @@ from betimes.engine import (
     calibrate,
     recalibrate,
 )
-from betimes.engine.calibration.configuration import Setting, SubDelays, fingerprint
+from betimes.engine.calibration.configuration import Setting, SubDelays
 from betimes.engine.calibration.walk import measure_jitter
 from betimes.model import Event, EventBatch
 from betimes.testing import delayed
-from tests.engine.material import hierarchies, share, streams
+from tests.engine.material import Watched, hierarchies, share, streams
 
 MS = 1_000
 
@@ -80,10 +80,11 @@ def positions(jitter: int, *, seed: int, count: int = 6_000) -> EventBatch:
 def late_events(
     hierarchy: Hierarchy, stream: EventBatch | list[Event], start: Calibration | None
 ) -> int:
-    engine = Engine(hierarchy, attenuation=1.0, calibration=start)
+    watched = Watched()
+    engine = Engine(hierarchy, attenuation=1.0, calibration=start, observers=[watched])
     engine.feed(stream)
     engine.finish()
-    return sum(stage.unit.stats.late for stage in engine._stages.values())
+    return watched.late
 
 
 def slacks(calibration: Calibration) -> dict[str, int]:
@@ -96,7 +97,7 @@ def slacks(calibration: Calibration) -> dict[str, int]:
 def by_hand() -> Calibration:
     """Numbers that are easy to add."""
     return Calibration(
-        fingerprint(match()),
+        match().identity(),
         {
             "Touch": Setting(1, 10, jitter={"player": 10}, emits={"touch": SubDelays(1, 0, 0)}),
             "Shot": Setting(2, 11, emits={"shot": SubDelays(2, 0, 50)}),
@@ -173,7 +174,7 @@ def test_a_detector_that_moves_behind_a_network() -> None:
     truth = calibrate(upper(here), received)
     for name, slack in slacks(truth).items():
         assert 0.97 < slacks(new)[name] / slack < 1.1
-    start = Calibration(fingerprint(here), {name: new.detectors[name] for name in ("Shot", "goal")})
+    start = Calibration(here.identity(), {name: new.detectors[name] for name in ("Shot", "goal")})
     assert late_events(here, received, start) == 0
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.retraction import Technique
+from betimes.engine.stages.retraction import Technique
 from betimes.model import Event, EventBatch
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
@@ -128,7 +128,7 @@ class Second:
 def test_a_match_that_is_found_by_another_event_keeps_its_id(retraction: Technique) -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Second, on="A", emits="second")
-    engine = Engine(hierarchy, attenuation=0.0, checkpoints=1, retraction=retraction)
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=1, retraction=retraction)
     changes = feed_all(engine, [[tick(ts)] for ts in (1, 2, 5, 1)])
     in_order = feed_all(Engine(hierarchy, attenuation=1.0), [[tick(ts) for ts in (1, 1, 2, 5)]])
     assert row_by_id(changes) == row_by_id(in_order)
@@ -146,14 +146,14 @@ class Same:
 def test_equal_matches_have_ids_of_their_own_also_after_the_retention() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Same, on="A", emits="same")
-    engine = Engine(hierarchy, attenuation=0.0, checkpoints=1, retention=2)
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=1, retention=2)
     check_lives(feed_all(engine, [[tick(ts)] for ts in range(40)]), late="never")
 
 
 def test_equal_matches_can_be_replayed_after_the_retention() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Same, on="A", emits="same")
-    engine = Engine(hierarchy, attenuation=0.0, checkpoints=1, retention=2)
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=1, retention=2)
     changes = flat(feed_all(engine, [[tick(ts)] for ts in (0, 0, 6, 5)]))
     assert sum(fold(changes).values()) == 4
 

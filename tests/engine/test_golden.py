@@ -67,7 +67,7 @@ class NotBetween:
 class Recording:
     """An engine that runs the detector of the figures, and what the detector was handed."""
 
-    checkpoints: int | str = 1
+    snapshots: int | str = 1
     handed: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Recording:
             lambda: NotBetween(self.handed), on=("A", "B", "C"), emits="match", name="A !B C"
         )
         self.engine = Engine(
-            hierarchy, attenuation=1 / 3, checkpoints=self.checkpoints, retraction="on-demand"
+            hierarchy, attenuation=1 / 3, snapshots=self.snapshots, retraction="on-demand"
         )
 
 
@@ -114,9 +114,9 @@ def test_the_matches_of_figure_7_come_early_and_right() -> None:
     assert [(c.change_type, c.status, c.ts) for c in last] == [("confirm", "final", 7)]
 
 
-@pytest.mark.parametrize("checkpoints", [3, 1000, "speculative", "adaptive"])
-def test_fewer_snapshots_hand_more_but_tell_the_same(checkpoints: int | str) -> None:
-    dense, thin = Recording(), Recording(checkpoints)
+@pytest.mark.parametrize("snapshots", [3, 1000, "speculative", "adaptive"])
+def test_fewer_snapshots_hand_more_but_tell_the_same(snapshots: int | str) -> None:
+    dense, thin = Recording(), Recording(snapshots)
     for name, *_ in ROWS:
         one, another = (
             [(c.change_type, c.status, c.ts, c.payload) for c in r.engine.feed(event(name))]

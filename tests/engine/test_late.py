@@ -97,7 +97,7 @@ def test_what_a_repair_does_not_change_stays_untouched() -> None:
 
 
 def test_what_is_older_than_the_history_is_put_aside_even_under_repair() -> None:
-    engine = Engine(counting(), attenuation=0.0, retention=5, checkpoints=1)
+    engine = Engine(counting(), attenuation=0.0, retention=5, snapshots=1)
     changes = one_by_one(engine, [*IN_ORDER, LATE, *AFTER])
     (row,) = late_rows(changes)
     assert (row.change_type, row.status, row.ts) == ("insert", "final", 3)
@@ -110,7 +110,7 @@ def test_what_is_older_than_the_history_is_put_aside_even_under_repair() -> None
 def test_with_little_retention_nothing_is_silent(
     hierarchy: Hierarchy, stream: list[Event], retention: int, data: st.DataObject
 ) -> None:
-    engine = Engine(hierarchy, attenuation=1.0, retention=retention, checkpoints=1)
+    engine = Engine(hierarchy, attenuation=1.0, retention=retention, snapshots=1)
     try:
         changes = flat(feed_all(engine, data.draw(cut(stream))))
     except BetimesError as error:
@@ -126,7 +126,7 @@ def test_a_repair_goes_only_as_far_back_as_all_levels_can() -> None:
     hierarchy = Hierarchy(clock="*")
     hierarchy.add(Twins("twins"), on="A", emits="twins", name="twins")
     hierarchy.add(Count("counted", every=1), on="twins", emits="counted", name="count")
-    engine = Engine(hierarchy, attenuation=1.0, retention=0, checkpoints=1)
+    engine = Engine(hierarchy, attenuation=1.0, retention=0, snapshots=1)
     changes = one_by_one(engine, [tick(ts, k=0) for ts in (3, 5, 2)])
     assert late_rows(changes) or fold(changes) == oracle(hierarchy, [tick(2), tick(3), tick(5)])
 
@@ -252,7 +252,7 @@ def test_an_output_dated_before_the_settled_frontier_is_repaired(attenuation: fl
 def test_an_output_dated_before_the_settled_frontier_is_put_aside(
     attenuation: float, late: str, retention: int
 ) -> None:
-    options: Any = {"late": late, "retention": retention, "min_slack": 5, "checkpoints": 1}
+    options: Any = {"late": late, "retention": retention, "min_slack": 5, "snapshots": 1}
     engine = Engine(dating_back(), attenuation=attenuation, **options)
     stream = far_back(corrected=False)
     changes = one_by_one(engine, stream)
@@ -269,7 +269,7 @@ def test_an_output_dated_before_the_settled_frontier_is_put_aside(
     ("late", "retention"), [("side", FOREVER), ("drop", FOREVER), ("repair", 0)]
 )
 def test_an_output_that_was_put_aside_can_be_taken_back(late: str, retention: int) -> None:
-    options: Any = {"late": late, "retention": retention, "min_slack": 5, "checkpoints": 1}
+    options: Any = {"late": late, "retention": retention, "min_slack": 5, "snapshots": 1}
     engine = Engine(dating_back(), attenuation=0.0, **options)
     changes = one_by_one(engine, far_back(corrected=True))
     inputs = [change for change in standing(changes).values() if change.type == "up"]

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.ledger import Ledger
-from betimes.engine.messages import News, Output, Void
+from betimes.engine.news.ledger import Ledger
+from betimes.engine.news.news import News, Output, Void
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.testing.oracle import oracle

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.retraction import Retraction
+from betimes.engine.stages.retraction import Retraction
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.testing.oracle import oracle
@@ -72,7 +72,7 @@ def test_a_replay_that_ended_early_is_told_on_demand_whatever_is_decided_after_i
     monkeypatch.setattr(Retraction, "note", full_from_now_on)
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(detector, on=("A", "B"), emits=("out", "out-"), name="detector")
-    engine = Engine(hierarchy, attenuation=0.0, checkpoints=2, min_slack=100)
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=2, min_slack=100)
     stream = [Event("A", ts, {"k": 0, "v": ts % 5}) for ts in range(1, 40)]
     stream.append(Event("B", 10, {"k": 0, "v": 3}))
     changes = flat(feed_all(engine, [stream[:-1], stream[-1:]]))

@@ -13,9 +13,9 @@ from betimes.testing.strategies import cut
 from tests.engine.material import feed_all, flat, hierarchies, streams
 
 
-def rows(hierarchy: Hierarchy, parts: Any, technique: Any, checkpoints: Any) -> list[Any]:
+def rows(hierarchy: Hierarchy, parts: Any, technique: Any, snapshots: Any) -> list[Any]:
     engine = Engine(
-        hierarchy, attenuation=0.3, retraction=technique, checkpoints=checkpoints, retention="1h"
+        hierarchy, attenuation=0.3, retraction=technique, snapshots=snapshots, retention="1h"
     )
     return [
         (c.seq, c.change_type, c.status, c.match_id, c.ts, c.payload)
@@ -25,7 +25,7 @@ def rows(hierarchy: Hierarchy, parts: Any, technique: Any, checkpoints: Any) -> 
 
 @settings(max_examples=60)
 @given(st.data(), hierarchies(max_levels=3, per_batch=False), streams())
-def test_techniques_and_checkpoints_give_the_same_rows_in_the_same_order(
+def test_techniques_and_snapshots_give_the_same_rows_in_the_same_order(
     data: st.DataObject, hierarchy: Hierarchy, stream: list[Event]
 ) -> None:
     parts = data.draw(cut(stream))

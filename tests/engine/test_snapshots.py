@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.snapshots import Snapshotter, copy_state, same_state
+from betimes.engine.snapshots.states import Snapshotter, copy_state, same_state
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.model.detector import Maker
@@ -114,7 +114,7 @@ class Idle:
 def test_keys_that_rest_share_their_snapshots() -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Idle, on="A", emits="B", by="k")
-    engine = Engine(hierarchy, attenuation=0.0, checkpoints=1, slack="1s")
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=1, slack="1s")
     engine.feed([Event("A", ts, {"k": 1}) for ts in range(1, 101)])
     stats = engine.stats["Idle"]
     assert stats.snapshots == 100
@@ -314,7 +314,7 @@ DISORDERED = [tick(ts) for ts in (1, 2, 5, 7, 3, 9, 8, 12, 11, 20)]
 B_LATE = [other(3, v=1), other(5, v=2), *(tick(ts) for ts in (6, 7, 8)), other(2, v=2), tick(30)]
 
 
-@pytest.mark.parametrize("checkpoints", [1, 2, 1000])
+@pytest.mark.parametrize("snapshots", [1, 2, 1000])
 @pytest.mark.parametrize("retraction", ["full", "on-demand"])
 @pytest.mark.parametrize(
     "detector",
@@ -327,9 +327,9 @@ B_LATE = [other(3, v=1), other(5, v=2), *(tick(ts) for ts in (6, 7, 8)), other(2
     ],
 )
 def test_every_way_to_hold_state_survives_replays(
-    detector: Any, checkpoints: int, retraction: Any
+    detector: Any, snapshots: int, retraction: Any
 ) -> None:
-    assert_like_the_oracle(detector, DISORDERED, checkpoints=checkpoints, retraction=retraction)
+    assert_like_the_oracle(detector, DISORDERED, snapshots=snapshots, retraction=retraction)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_every_way_to_hold_state_survives_replays(
     ],
 )
 def test_state_that_is_easily_lost_survives_replays(detector: Any, stream: list[Event]) -> None:
-    assert_like_the_oracle(detector, stream, checkpoints=1, retraction="on-demand")
+    assert_like_the_oracle(detector, stream, snapshots=1, retraction="on-demand")
 
 
 def assert_like_the_oracle(detector: Any, stream: list[Event], **options: Any) -> None:

@@ -90,7 +90,7 @@ def test_speculation_is_early_and_final_is_as_late_as_buffering() -> None:
 
 @pytest.mark.parametrize("retraction", ["full", "on-demand"])
 def test_on_demand_retracts_no_more_than_what_changed(retraction: str) -> None:
-    engine = Engine(counting(), attenuation=0.0, checkpoints=1, retraction=retraction)  # type: ignore[arg-type]
+    engine = Engine(counting(), attenuation=0.0, snapshots=1, retraction=retraction)
     changes = one_by_one(engine, DISORDERED)
     deleted = sum(change.change_type == "delete" for change in changes)
     stats = engine.stats["count"]
@@ -113,8 +113,8 @@ def test_auto_says_what_it_chose_and_why() -> None:
 
 def test_denser_snapshots_are_more() -> None:
     counts = []
-    for checkpoints in (1, 5, 1000):
-        engine = Engine(counting(), attenuation=0.0, checkpoints=checkpoints)
+    for snapshots in (1, 5, 1000):
+        engine = Engine(counting(), attenuation=0.0, snapshots=snapshots)
         engine.feed(DISORDERED)
         counts.append(engine.stats["count"].snapshots)
     assert counts == sorted(counts, reverse=True)
@@ -122,7 +122,7 @@ def test_denser_snapshots_are_more() -> None:
 
 
 def test_memory_is_bounded_by_slack_and_retention() -> None:
-    engine = Engine(counting(), attenuation=0.0, checkpoints=10, retention=100)
+    engine = Engine(counting(), attenuation=0.0, snapshots=10, retention=100)
     remembered = []
     for low in range(0, 20_000, 100):
         engine.feed([tick(ts, k=0) for ts in range(low, low + 100)])
@@ -142,7 +142,7 @@ def test_late_clock_events_leave_nothing() -> None:
 
 def test_what_came_and_went_leaves_nothing() -> None:
     """Speculation makes many outputs that nobody hears of again."""
-    engine = Engine(counting(), attenuation=0.0, checkpoints=10, retention=50)
+    engine = Engine(counting(), attenuation=0.0, snapshots=10, retention=50)
     batches = [[tick(ts, k=0)] for low in range(0, 30_000, 10) for ts in (low + 9, low)]
     early, late = sizes(engine, batches)
     assert late < 1.5 * early

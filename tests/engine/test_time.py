@@ -126,7 +126,7 @@ def test_keys_wait_each_for_themselves() -> None:
 options = st.fixed_dictionaries({
     "attenuation": st.sampled_from([1.0, 0.4, 0.0]),
     "retraction": st.sampled_from(["full", "on-demand", "auto"]),
-    "checkpoints": st.sampled_from([1, 3, "adaptive"]),
+    "snapshots": st.sampled_from([1, 3, "adaptive"]),
 })  # fmt: skip
 
 

@@ -25,10 +25,11 @@ from betimes import (
     fold,
     pattern,
 )
-from betimes.engine.columns import runs, store
-from betimes.engine.columns.stage import ColumnStage
-from betimes.engine.row_stage import RowStage
+from betimes.engine.stages.columns import runs, store
+from betimes.engine.stages.columns.stage import ColumnStage
+from betimes.engine.stages.row_stage import RowStage
 from betimes.testing.oracle import oracle
+from tests.engine.material import Watched
 
 OPTIONS = {"attenuation": (1.0, 0.3, 0.0), "retraction": ("full", "on-demand", "auto")}
 
@@ -179,15 +180,16 @@ def test_both_matchers_give_the_same_rows_the_same_identity(r: random.Random) ->
     stream = disordered(r, 60)
     ids = []
     for general in (False, True):
-        engine = Engine(hierarchy_of(made), attenuation=0.0, retention="1h")
+        watched = Watched()
+        options: Any = {"attenuation": 0.0, "retention": "1h", "observers": [watched]}
+        engine = Engine(hierarchy_of(made), **options)
         if general:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Pattern, "why_general", lambda _: "a test wants it")
-                engine = Engine(hierarchy_of(made), attenuation=0.0, retention="1h")
-        (stage,) = engine._stages.values()
-        by_rows = general or made.why_general() is not None
-        assert isinstance(stage, RowStage if by_rows else ColumnStage)
+                engine = Engine(hierarchy_of(made), **options)
         changes = [*engine.feed(stream), *engine.finish()]
+        by_rows = general or made.why_general() is not None
+        assert isinstance(watched.stages[0], RowStage if by_rows else ColumnStage)
         ids.append(sorted(change.match_id for change in changes if change.status == "final"))
     assert ids[0] == ids[1]
 
@@ -196,10 +198,11 @@ def test_both_matchers_give_the_same_rows_the_same_identity(r: random.Random) ->
 
 
 def run(made: Pattern, events: Any, **options: Any) -> list[tuple[int, dict[str, Any]]]:
-    engine = Engine(hierarchy_of(made, "*"), **{"attenuation": 0.0, **options})
-    (stage,) = engine._stages.values()
-    assert isinstance(stage, ColumnStage)
+    watched = Watched()
+    options = {"attenuation": 0.0, "observers": [watched], **options}
+    engine = Engine(hierarchy_of(made, "*"), **options)
     changes = [*engine.feed(events), *engine.finish()]
+    assert isinstance(watched.stages[0], ColumnStage)
     return sorted((ts, payload) for _, ts, payload in _standing(changes))
 
 
@@ -352,10 +355,11 @@ def test_the_limit_is_loud() -> None:
 
 def test_runs_that_do_not_matter_any_more_are_dropped() -> None:
     made = hierarchy_of(pattern("A B C", emits="hit"), "*")
-    engine = Engine(made, attenuation=0.0, retention="100us")
+    watched = Watched()
+    engine = Engine(made, attenuation=0.0, retention="100us", observers=[watched])
     for low in range(0, 5000, 100):
         engine.feed([Event("A", ts) for ts in range(low, low + 100)])
-    (stage,) = engine._stages.values()
+    (stage,) = watched.stages
     assert isinstance(stage, ColumnStage)
     head = int(stage._runs.heads[0])
     assert stage._runs._runs[5, head] == 1  # a list of one

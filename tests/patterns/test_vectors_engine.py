@@ -102,8 +102,8 @@ def test_in_disorder(vector: Vector) -> None:
     hierarchy = hierarchy_of(made)
     expected = fold(run(Engine(hierarchy, attenuation=1.0), stream, 1))
     options: list[dict[str, Any]] = [
-        {"attenuation": 0.0, "retraction": "on-demand", "checkpoints": 1},
-        {"attenuation": 0.3, "retraction": "full", "checkpoints": 3},
+        {"attenuation": 0.0, "retraction": "on-demand", "snapshots": 1},
+        {"attenuation": 0.3, "retraction": "full", "snapshots": 3},
     ]
     for seed, chosen in enumerate(options):
         engine = Engine(hierarchy, retention="1h", **chosen)

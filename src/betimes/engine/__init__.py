@@ -4,21 +4,23 @@ from betimes.engine.attenuation import Zone
 from betimes.engine.calibration.configuration import Calibration, CalibrationError
 from betimes.engine.calibration.iterative import calibrate
 from betimes.engine.calibration.walk import recalibrate
-from betimes.engine.checkpoints import CheckpointModel
 from betimes.engine.codec import CheckpointError
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
+from betimes.engine.options import EngineOptions
+from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.engine.stats import DetectorStats
 
 __all__ = [
     "Calibration",
     "CalibrationError",
     "CheckpointError",
-    "CheckpointModel",
     "DetectorStats",
     "Engine",
+    "EngineOptions",
     "Hierarchy",
     "HierarchyError",
+    "SnapshotModel",
     "Zone",
     "calibrate",
     "recalibrate",

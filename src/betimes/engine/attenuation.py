@@ -67,6 +67,15 @@ class Load:
     released: int
     slack: int
 
+    def __add__(self, other: Load) -> Load:
+        """The load of two stages of one detector, for different keys."""
+        return Load(
+            self.busy + other.busy,
+            self.replaying + other.replaying,
+            self.released + other.released,
+            max(self.slack, other.slack),
+        )
+
 
 class AttenuationControl:
     """Sets the attenuation of all stages of an engine."""
@@ -83,8 +92,12 @@ class AttenuationControl:
         self._stages = {name: Attenuation(zone) for name in names}
         self._fixed = 1.0 if self.adaptive else float(setting)
 
-    def value(self, name: str) -> float:
-        return self._stages[name].value if self.adaptive else self._fixed
+    def values(self) -> dict[str, float]:
+        """The attenuation of each stage."""
+        return {
+            name: stage.value if self.adaptive else self._fixed
+            for name, stage in self._stages.items()
+        }
 
     def update(self, loads: Mapping[str, Load], span: float) -> None:
         """A span is over: judge the load and take steps."""

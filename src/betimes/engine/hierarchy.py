@@ -14,8 +14,16 @@ from betimes.model.change import LATE, REJECTED
 from betimes.model.detector import Maker
 from betimes.model.errors import BetimesError, OptionError
 from betimes.model.event import TICK
+from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY, parse_clock
 from betimes.patterns import Pattern
+
+WHOLE = "the hierarchy"
+
+
+def subject(name: str) -> str:
+    """What the facts about a detector are about."""
+    return f"detector {name!r}"
 
 
 class HierarchyError(BetimesError, ValueError):
@@ -37,6 +45,13 @@ class Node:
     def compiles(self) -> bool:
         """Whether it can run over columns."""
         return self.pattern is not None and self.pattern.why_general() is None
+
+    def facts(self) -> dict[str, str]:
+        """All that makes it this detector, in words."""
+        wired = {
+            "on": ", ".join(self.on), "emits": ", ".join(self.emits), "by": self.by or "nothing",
+        }  # fmt: skip
+        return wired | (self.maker.facts() if self.pattern is None else self.pattern.facts())
 
     def takes(self, type: str) -> bool:
         """Whether it subscribes to input events of this type."""
@@ -174,6 +189,16 @@ class Hierarchy:
                         f"which is not among inputs={list(self.inputs)}; published are "
                         f"{sorted(published)}"
                     )
+
+    def identity(self) -> Identity:
+        """What tells it from others: clock, inputs, and each detector with all its options."""
+        inputs = "any" if self.inputs is None else ", ".join(self.inputs)
+        clock = "learned" if self.clock is None else ", ".join(self.clock)
+        detectors = {subject(node.name): node.facts() for node in self}
+        return Identity({WHOLE: {"clock": clock, "inputs": inputs}, **detectors})
+
+    def __repr__(self) -> str:
+        return f"<Hierarchy\n{self.explain()}>" if self._nodes else "<Hierarchy without detectors>"
 
     def explain(self, format: str = "tree") -> str:  # noqa: A002
         """Show the hierarchy: as a `tree` of levels, as `mermaid` or as `dot`."""

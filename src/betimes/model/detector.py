@@ -23,10 +23,11 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from betimes.model.errors import BetimesError, OptionError
+from betimes.model.identity import fact
 
 Kind = Literal["event", "batch", "function"]
 
@@ -61,6 +62,30 @@ class Maker:
         self.timed = self.kind == "event" and _is_timed(self.make)
         self.columns = _columns(sample) if self.kind == "batch" else None
         """The payload columns that a detector per batch reads; None if it did not say."""
+
+    def facts(self) -> dict[str, str]:
+        """What was added, and with which options, in words."""
+        source = self.source
+        if inspect.isclass(source):
+            return {"class": source.__qualname__}
+        if isinstance(source, functools.partial):
+            arguments = {str(n): value for n, value in enumerate(source.args)} | source.keywords
+            return {"made by": _qualname(source.func), **_options(arguments)}
+        if self.kind == "function":
+            return {"function": _qualname(source)}
+        # A template's attributes are its options; so are those of what a factory makes.
+        sample = self.make()
+        return {"class": type(sample).__qualname__, **_options(getattr(sample, "__dict__", {}))}
+
+
+def _qualname(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def _options(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes that are plain data, as texts."""
+    texts = {name: fact(value) for name, value in attributes.items()}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _columns(detector: Any) -> tuple[str, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 
 from betimes.model.errors import OptionError
@@ -58,3 +59,20 @@ def readable(us: float) -> str:
         if abs(us) >= size:
             return f"{us / size:.4g} {unit}"
     return f"{us:.2g} us"
+
+
+def exact(us: int) -> str:
+    """Write microseconds without loss, in the largest unit that takes a short number.
+
+    >>> exact(1_800_000_000), exact(1_500), exact(2_000_001), exact(LONGEST)
+    ('30 min', '1.5 ms', '2.000001 s', 'no limit')
+    """
+    if us >= LONGEST:
+        return "no limit"
+    for unit in ("d", "h", "min"):
+        if us and us % _UNITS[unit] == 0:
+            return f"{us // _UNITS[unit]} {unit}"
+    for unit in ("s", "ms"):
+        if us >= _UNITS[unit]:
+            return f"{(Decimal(us) / _UNITS[unit]).normalize():f} {unit}"
+    return f"{us} us"

@@ -7,7 +7,7 @@ event by event and in plain Python, in `betimes.testing.reference`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from betimes.model.duration import LONGEST, Duration, microseconds
 from betimes.model.errors import OptionError
@@ -39,6 +39,19 @@ class SlackPolicy:
     def label(self) -> str:
         """The name for people: a policy that cannot move is a fixed slack."""
         return "fixed" if self.min == self.max else self.name
+
+    def at_level(self, level: int) -> SlackPolicy:
+        """The policy for a level of detectors: above the first, events also wait for those below.
+
+        What is made from events that were held back for a fixed time comes at least that late; so
+        above the first level a fixed slack is where learning begins, and a limit counts for each
+        level.
+        """
+        if level == 1:
+            return self
+        if self.label == "fixed":
+            return replace(self, max=LONGEST)
+        return replace(self, max=self.max if self.max == LONGEST else self.max * level)
 
     @classmethod
     def parse(

@@ -75,7 +75,7 @@ class OrderingUnit:
         *,
         clock: str | Sequence[str] | None = None,
         on: str | Sequence[str] | None = None,
-        slack: str | Duration = "largest",
+        slack: str | Duration | SlackPolicy = "largest",
         margin: float = 0.0,
         min_slack: Duration = 0,
         max_slack: Duration | None = None,
@@ -87,7 +87,7 @@ class OrderingUnit:
         remember: int = 1_000_000,
         start: Start = NOTHING_KNOWN,
     ) -> None:
-        policy = SlackPolicy.parse(
+        policy = slack if isinstance(slack, SlackPolicy) else SlackPolicy.parse(
             slack, margin=margin, min_slack=min_slack, max_slack=max_slack,
             decay=decay, max_late=max_late,
         )  # fmt: skip
@@ -122,6 +122,11 @@ class OrderingUnit:
     def policy(self) -> str:
         """The name of the slack policy."""
         return self._loop.policy.name
+
+    @property
+    def max_skew(self) -> int:
+        """How far ahead a clock event may be."""
+        return int(self._state[kernel.MAX_SKEW])
 
     @property
     def attenuation(self) -> float:

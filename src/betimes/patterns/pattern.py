@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from betimes.model.duration import Duration, readable
+from betimes.model.duration import Duration, exact, readable
+from betimes.model.identity import fact
 from betimes.patterns.compiled import why_not
 from betimes.patterns.conditions import types_for
 from betimes.patterns.detector import PatternDetector
@@ -162,6 +163,20 @@ class Pattern:
         lines.append(f"matcher: {self._why()}")
         return "\n".join(lines)
 
+    def facts(self) -> dict[str, str]:
+        """Every option in words, such that two patterns that differ have facts that differ."""
+        spec = self.spec
+        return {
+            "pattern": "; ".join(_step_facts(spec.steps)),
+            "within": "not given" if spec.within is None else exact(spec.within),
+            "skip": spec.skip if spec.skip_miss == "ignore" else f"{spec.skip} or error",
+            "where": "not given" if spec.only is None else spec.only.text,
+            "select": "all" if self.select is None else str(fact(dict(self.select))),
+            "timeouts": self.timeouts or "not given",
+            "limit": f"{self.limit}",
+            "overflow": self.overflow,
+        }
+
     @property
     def bounded(self) -> bool:
         """Whether it runs compiled with never more partial matches of a key than it has steps."""
@@ -294,6 +309,20 @@ def _rows(steps: Iterable[Step], indent: str = "") -> Iterator[tuple[str, str, s
         until = f", until {step.until.text}" if step.until else ""
         window = f", within {readable(step.within)}" if step.within else ""
         yield indent + _SAID[step.op], name, " | ".join(said) + until + window
+
+
+def _step_facts(steps: Iterable[Step]) -> Iterator[str]:
+    """Steps with all that belongs to them."""
+    for step in steps:
+        words = [step.op, step.name + _times(step)]
+        words += [f"({'; '.join(_step_facts(step.group))})"] if step.group else []
+        words += [f"{name}: {_text(condition)}" for name, condition in step.takes]
+        words += ["greedy"] if step.greedy else []
+        words += [step.inner] if step.inner != "relaxed" else []
+        words += [f"until {step.until.text}"] if step.until else []
+        words += [f"within {exact(step.within)}"] if step.within is not None else []
+        words += [f"loop within {exact(step.loop_within)}"] if step.loop_within is not None else []
+        yield " ".join(words)
 
 
 def _times(step: Step) -> str:

@@ -10,15 +10,23 @@ starts all slots with it. How many runs there are, and why, is told in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from betimes.engine import Calibration, Hierarchy
-from betimes.engine.calibration.iterative import OnRun, check_end, iterate, measuring_options
-from betimes.engine.calibration.probes import Measured, MeasuringEngine
+from betimes.engine import Calibration, EngineOptions, Hierarchy
+from betimes.engine.calibration.iterative import (
+    OnRun,
+    check_end,
+    iterate,
+    measure_stream,
+    measuring_options,
+)
+from betimes.engine.calibration.probes import Measured
 from betimes.model import EventBatch, OptionError
 from betimes.model.rows import plain
 from betimes.spark.batch import in_slots, pieces
@@ -56,20 +64,25 @@ def calibrate(
             "expected a batch DataFrame, got a streaming one: calibration runs a recorded stream "
             "several times; read it with spark.read"
         )
-    wanted = measuring_options(options)
+    wanted = measuring_options(EngineOptions.of(options, by=by, order=order))
+    learned = {"slack": wanted.slack, "attenuation": wanted.attenuation, "late": wanted.late}
 
     def measure(current: Calibration) -> Measured:
         job = Job.of(
             hierarchy, time=time, type=type, arrival=arrival, by=by, order=order,
             results="provisional", slots=slots if slots is not None else 1 if by is None else 4,
-            options={**wanted, "calibration": current},
+            options={**options, **learned, "calibration": current},
         )  # fmt: skip
         check_columns(df, job)
         return _measure(take_in(df, job, payload), job, end)
 
-    margin = float(options.get("margin", 0.0))
     return iterate(
-        hierarchy, measure, margin=margin, max_runs=max_runs, on_run=on_run, measured_on=measured_on
+        hierarchy,
+        measure,
+        margin=wanted.margin,
+        max_runs=max_runs,
+        on_run=on_run,
+        measured_on=measured_on,
     )
 
 
@@ -89,20 +102,11 @@ def _measure(rows: DataFrame, job: Job, end: str) -> Measured:
 
 def measure_slots(job: Job, batches: Iterator[pa.RecordBatch], end: str) -> Iterator[Measured]:
     """Feed rows that come slot by slot, each slot in order of arrival."""
-    engine: MeasuringEngine | None = None
-    slot = 0
-    for now, piece in pieces(batches):
-        if engine is None or now != slot:
-            if engine is not None:
-                yield engine.measured_at(end)
-            engine, slot = _engine(job), now
-        batch, _ = EventBatch.sift_arrow(
-            plain(piece), time=job.time, type=job.type, arrival=job.arrival
-        )
-        engine.feed(batch)
-    if engine is not None:
-        yield engine.measured_at(end)
+    options = EngineOptions.of(job.options, by=job.by, order=job.order)
+    for _, mine in groupby(pieces(batches), key=itemgetter(0)):
+        yield measure_stream(job.hierarchy, options, (_events(job, rows) for _, rows in mine), end)
 
 
-def _engine(job: Job) -> MeasuringEngine:
-    return MeasuringEngine(job.hierarchy, by=job.by, order=job.order, **job.options)
+def _events(job: Job, rows: pa.Table) -> EventBatch:
+    batch, _ = EventBatch.sift_arrow(plain(rows), time=job.time, type=job.type, arrival=job.arrival)
+    return batch

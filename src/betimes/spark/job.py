@@ -27,7 +27,7 @@ ROUTE = "_betimes_route"
 MOST_NUMBERED = 16
 """The number of a type is looked for one by one; if there are more, types travel as text."""
 
-_FREE = frozenset({"attenuation", "retraction", "checkpoints", "errors", "zone", "calibration"})
+_FREE = frozenset({"attenuation", "retraction", "snapshots", "errors", "zone", "calibration"})
 """Options that may differ between a run and its restart: no state depends on them."""
 
 _REFUSED = frozenset({"time", "by", "order"})

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from betimes.engine.snapshots import Snapshotter, same_state
+from betimes.engine.snapshots.states import Snapshotter, same_state
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError
 from betimes.model.change import content
 from betimes.model.detector import Maker

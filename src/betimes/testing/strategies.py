@@ -82,14 +82,12 @@ def engine_options() -> st.SearchStrategy[dict[str, Any]]:
 
     >>> from hypothesis import find
     >>> find(engine_options(), lambda options: options["attenuation"] < 1)
-    {'attenuation': 0.5, 'retraction': 'full', 'checkpoints': 1}
+    {'attenuation': 0.5, 'retraction': 'full', 'snapshots': 1}
     """
     return st.fixed_dictionaries(
         {
             "attenuation": st.sampled_from([1.0, 0.5, 0.3, 0.0]),
             "retraction": st.sampled_from(["full", "on-demand", "auto"]),
-            "checkpoints": st.sampled_from(
-                [1, 3, 1000, "speculative", "speculative:5", "adaptive"]
-            ),
+            "snapshots": st.sampled_from([1, 3, 1000, "speculative", "speculative:5", "adaptive"]),
         }
     )

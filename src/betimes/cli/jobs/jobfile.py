@@ -77,7 +77,7 @@ DETECT_KEYS: Shape = {
     "retraction": Key(choice("full", "on-demand", "auto")),
     "late": Key(choice("repair", "side", "drop")),
     "retention": Key(duration),
-    "checkpoints": Key(model),
+    "snapshots": Key(model),
     "errors": Key(choice("stop", "skip")),
     "calibration": Key(text),
 }

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from betimes.cli.jobs.lines import Place, line_of
-from betimes.engine.checkpoints import parse_checkpoints
+from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.model import OptionError, microseconds
 
 
@@ -205,7 +205,7 @@ def mapping(value: object) -> dict[str, str]:
 def model(value: object) -> str | int:
     """A checkpoint model; the engine itself knows which there are."""
     try:
-        parse_checkpoints(value)  # type: ignore[arg-type]
+        parse_snapshots(value)  # type: ignore[arg-type]
     except OptionError:
         raise WrongValueError(
             "'adaptive', 'speculative', 'speculative:N', or a number of events"

@@ -25,7 +25,7 @@ from betimes.model import StreamEndedError
 from betimes.model.errors import BusyError
 
 FORMAT = 1
-_FREE = ("attenuation", "retraction", "checkpoints", "errors", "calibration")
+_FREE = ("attenuation", "retraction", "snapshots", "errors", "calibration")
 """Options that may differ between a run and its restart: no state depends on them.
 
 A calibration is for the beginning; what a checkpoint has learned since goes before it.

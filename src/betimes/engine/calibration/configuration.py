@@ -15,14 +15,15 @@ depend on different things and change at different times:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
 
 from betimes.engine.hierarchy import Hierarchy
 from betimes.model import OptionError
+from betimes.model.hints import nearest
+from betimes.model.identity import Identity
 from betimes.ordering.start import Start
 
 
@@ -83,8 +84,8 @@ class Calibration:
     the recorded one then finds every slack in place, from the first event on.
     """
 
-    hierarchy: str
-    """The fingerprint of the hierarchy that it was made for."""
+    hierarchy: Identity
+    """The hierarchy that it was made for."""
     detectors: Mapping[str, Setting]
     measured_on: str = ""
     runs: tuple[RunOutcome, ...] = ()
@@ -96,7 +97,7 @@ class Calibration:
         """The configuration of those who know nothing."""
         levels = hierarchy.levels()
         settings = {name: Setting(level) for name, level in levels.items()}
-        return cls(fingerprint(hierarchy), settings, measured_on)
+        return cls(hierarchy.identity(), settings, measured_on)
 
     @classmethod
     def of(cls, given: Calibration | str | Path) -> Calibration:
@@ -135,38 +136,26 @@ class Calibration:
     def __repr__(self) -> str:
         """Short, and different for different starts: the state of a run may rest on it."""
         starts = "\n".join(f"{name} {each.start}" for name, each in self.detectors.items())
-        return f"Calibration({self.hierarchy}, {_digest(starts)})"
+        digest = blake2b(starts.encode(), digest_size=8).hexdigest()
+        return f"Calibration({self.hierarchy.digest}, {digest})"
 
     def check(self, hierarchy: Hierarchy) -> Calibration:
         """Refuse a hierarchy that this was not made for."""
-        if fingerprint(hierarchy) == self.hierarchy:
-            return self
         names = [node.name for node in hierarchy]
-        unknown = [name for name in self.detectors if name not in names]
-        missing = [name for name in names if name not in self.detectors]
-        lines = [f"  {name!r} is not in the hierarchy{nearest(name, names)}" for name in unknown]
-        lines += [f"  {name!r} is not in the configuration" for name in missing]
+        lines = [
+            f"{name!r} is not in the hierarchy{nearest(name, names)}"
+            for name in self.detectors
+            if name not in names
+        ]
+        lines += [
+            f"{name!r} is not in the configuration" for name in names if name not in self.detectors
+        ]
+        lines = lines or hierarchy.identity().differences(self.hierarchy)
         if not lines:
-            lines = ["  the detectors have the same names, but other inputs, clocks or patterns"]
+            return self
         raise CalibrationError(
             "expected a configuration of this hierarchy, got one of another:\n"
-            + "\n".join(lines)
+            + "\n".join(f"  {line}" for line in lines)
             + "\nmake one anew with calibrate(), or from this one with recalibrate() (betimes "
             "calibrate --from)"
         )
-
-
-def fingerprint(hierarchy: Hierarchy) -> str:
-    """What tells hierarchies apart: clock, wiring, patterns."""
-    patterns = [node.pattern.explain() for node in hierarchy if node.pattern is not None]
-    return _digest("\n".join([f"clock {hierarchy.clock}", hierarchy.explain(), *patterns]))
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """A hint at what was meant."""
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=8).hexdigest()

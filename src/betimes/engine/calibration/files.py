@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from betimes.engine.calibration.configuration import (
@@ -19,11 +18,14 @@ from betimes.engine.calibration.configuration import (
     RunOutcome,
     Setting,
     SubDelays,
-    nearest,
 )
+from betimes.engine.hierarchy import WHOLE, subject
 from betimes.model import OptionError, microseconds
+from betimes.model.duration import exact
+from betimes.model.hints import nearest
+from betimes.model.identity import Identity
 
-FORMAT = 1
+FORMAT = 2
 
 _HEADER = """\
 # What each detector starts with: slack, how long events are held back, and what it is made of.
@@ -31,7 +33,7 @@ _HEADER = """\
 """
 _TOP = ("format", "hierarchy", "measured_on", "notes", "run", "detector")
 _RUN = ("rows", "late", "changed")
-_DETECTOR = ("level", "slack", "clock", "offsets", "jitter", "emits")
+_DETECTOR = ("level", "slack", "made_for", "clock", "offsets", "jitter", "emits")
 _SUB_DELAYS = ("processing", "network", "back_setting")
 
 
@@ -42,7 +44,8 @@ def dumps(calibration: Calibration) -> str:
 
 def _lines(calibration: Calibration) -> Iterator[str]:
     yield f"format = {FORMAT}"
-    yield f"hierarchy = {_text(calibration.hierarchy)}"
+    facts = calibration.hierarchy.facts
+    yield f"hierarchy = {_facts(facts.get(WHOLE, {}))}"
     yield f"measured_on = {_text(calibration.measured_on)}"
     if calibration.notes:
         yield f"notes = [{', '.join(map(_text, calibration.notes))}]"
@@ -56,6 +59,7 @@ def _lines(calibration: Calibration) -> Iterator[str]:
         yield f"\n[detector.{_text(name)}]"
         yield f"level = {setting.level}"
         yield f"slack = {_time(setting.slack)}"
+        yield f"made_for = {_facts(facts.get(subject(name), {}))}"
         if setting.clock is not None:
             yield f"clock = {_text(setting.clock)}"
         for key in ("offsets", "jitter"):
@@ -68,20 +72,16 @@ def _lines(calibration: Calibration) -> Iterator[str]:
             )
 
 
+def _facts(facts: Mapping[str, str]) -> str:
+    return _inline({name: _text(value) for name, value in facts.items()})
+
+
 def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _time(us: int) -> str:
-    """Microseconds as a text that says the same.
-
-    >>> _time(250), _time(145_200), _time(2_000_000), _time(2_000_001)
-    ('"250us"', '"145.2ms"', '"2s"', '"2.000001s"')
-    """
-    for unit, size in (("s", 1_000_000), ("ms", 1_000)):
-        if us >= size:
-            return f'"{(Decimal(us) / size).normalize():f}{unit}"'
-    return f'"{us}us"'
+    return _text(exact(us))
 
 
 def _inline(values: Mapping[str, str], *, plain: bool = False) -> str:
@@ -114,8 +114,13 @@ class _Reader:
         detectors = self._table(table.get("detector", {}), "[detector]", None)
         if not detectors:
             raise CalibrationError(f"expected a [detector.NAME] in {self._where}, got none")
+        facts = {WHOLE: self._facts(table.get("hierarchy", {}), "hierarchy")} | {
+            subject(name): self._facts(each["made_for"], f"[detector.{name}] made_for")
+            for name, each in detectors.items()
+            if isinstance(each, dict) and "made_for" in each
+        }
         return Calibration(
-            self._of(str, table.get("hierarchy"), "hierarchy"),
+            Identity(facts),
             {name: self._setting(name, each) for name, each in detectors.items()},
             self._of(str, table.get("measured_on", ""), "measured_on"),
             tuple(self._run(each) for each in self._of(list, table.get("run", []), "[[run]]")),
@@ -162,6 +167,10 @@ class _Reader:
             self._of(int, table.get("late", 0), "[[run]] late"),
             {name: (pair[0], pair[1]) for name, pair in pairs.items()},
         )
+
+    def _facts(self, content: Any, here: str) -> dict[str, str]:
+        table = self._table(content, here, None)
+        return {name: self._of(str, value, f"{here} {name}") for name, value in table.items()}
 
     def _durations(
         self, content: Any, here: str, keys: Collection[str] | None = None

@@ -30,10 +30,11 @@ from betimes.engine.calibration.configuration import (
     Setting,
 )
 from betimes.engine.calibration.parts import sub_delays
-from betimes.engine.calibration.probes import Measured, MeasuringEngine
+from betimes.engine.calibration.probes import Measured, Measuring
+from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.options import EngineOptions
 from betimes.model import PSEUDO, Event, EventBatch, OptionError
-from betimes.ordering import SlackPolicy
 from betimes.ordering.clock import EVERY
 
 Batch = EventBatch | pa.Table | pa.RecordBatch | list[Event]
@@ -68,19 +69,32 @@ def calibrate(
     (5, 2, True)
     """
     check_end(end)
-    options = measuring_options(engine_options)
-    batches = _batches(events)
+    options = measuring_options(EngineOptions.of(engine_options))
+    batches = batches_of(events)
 
     def measure(current: Calibration) -> Measured:
-        engine = MeasuringEngine(hierarchy, calibration=current, **options)
-        for batch in batches():
-            engine.feed(batch)
-        return engine.measured_at(end)
+        return measure_stream(hierarchy, options.with_(calibration=current), batches(), end)
 
-    margin = float(engine_options.get("margin", 0.0))
     return iterate(
-        hierarchy, measure, margin=margin, max_runs=max_runs, on_run=on_run, measured_on=measured_on
-    )
+        hierarchy, measure, margin=options.margin, max_runs=max_runs, on_run=on_run,
+        measured_on=measured_on,
+    )  # fmt: skip
+
+
+def measure_stream(
+    hierarchy: Hierarchy, options: EngineOptions, batches: Iterable[Batch], end: str
+) -> Measured:
+    """What one run over a recorded stream shows."""
+    measuring = Measuring(hierarchy)
+    engine = Engine(hierarchy, options, observers=[measuring])
+    rows = 0
+    for given in batches:
+        batch = EventBatch.of(given)
+        engine.feed(batch)
+        rows += len(batch)
+    if end != "open":
+        engine.finish(advance=end == "advance")
+    return measuring.measured(rows)
 
 
 def check_end(end: str) -> None:
@@ -126,18 +140,17 @@ def most_runs(hierarchy: Hierarchy) -> int:
     return max(hierarchy.levels().values()) + 1 + learned
 
 
-def measuring_options(options: dict[str, Any]) -> dict[str, Any]:
+def measuring_options(options: EngineOptions) -> EngineOptions:
     """The options of an engine, as far as they matter for measuring."""
-    slack = options.get("slack", "largest")
-    if SlackPolicy.parse(slack).label == "fixed":
+    if options.policy.label == "fixed":
         raise OptionError(
-            f"expected a slack that is learned, got slack={slack!r}: calibration finds out how "
-            "long to wait, and there is nothing to find if that is fixed; leave slack out"
+            f"expected a slack that is learned, got slack={options.slack!r}: calibration finds out "
+            "how long to wait, and there is nothing to find if that is fixed; leave slack out"
         )
-    return {**options, "slack": "largest", "attenuation": 1.0, "late": "repair"}
+    return options.with_(slack="largest", attenuation=1.0, late="repair")
 
 
-def _batches(events: Recording) -> Callable[[], Iterable[Batch]]:
+def batches_of(events: Recording) -> Callable[[], Iterable[Batch]]:
     if callable(events):
         return events
     kept: Batch

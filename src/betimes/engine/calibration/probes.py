@@ -1,4 +1,4 @@
-"""Measuring: an engine that notes the delays of what arrives at its detectors, type by type.
+"""Measuring: the delays of what arrives at each detector, type by type.
 
 The **delay** of an event is what the ordering unit takes for it: the clock at the next update minus
 its time. An ordering unit keeps the largest delay only; here every type has its own, so that it can
@@ -16,20 +16,18 @@ an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
-from betimes.engine.messages import News, Output
-from betimes.model import PSEUDO, Event, EventBatch
-from betimes.model.change import ChangeBatch
-from betimes.ordering import NEVER, Ordered, OrderingUnit, kernel
+from betimes.engine.news.news import Output
+from betimes.engine.stages.driver import Stage
+from betimes.engine.stages.observers import Observer
+from betimes.model import PSEUDO, EventBatch
+from betimes.ordering import NEVER, Ordered, OrderingUnit
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -40,15 +38,19 @@ FAR = 2**63 - 1
 class Probe:
     """Notes the largest delay of each type at one ordering unit."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ranked: bool = False) -> None:
         self.delays: dict[str, int] = {}
         self.step = 0
         """The largest step of the clock."""
-        self.ranked = False
+        self._ranked = ranked
         """Whether events of one time have an order other than that of their arrival."""
         self._clock = NEVER
         self._open: dict[str, int] = {}
         """The oldest event of each type since the last update of the clock."""
+
+    def watch(self, unit: OrderingUnit, batch: EventBatch, answer: Ordered) -> None:
+        """Note a batch that a unit has answered."""
+        self.note(batch, answer.clock, unit.stats.clock_offsets, unit.max_skew)
 
     def note(self, batch: EventBatch, clock: Ints, moving: dict[str, int], max_skew: int) -> None:
         """Note a batch; `clock` has the clock after each arrival, `moving` what moves it.
@@ -77,7 +79,7 @@ class Probe:
         if following[0] < count:
             self._close(int(clock[following[0]]))
         delays = np.append(clock, clock[-1])[following] - times
-        behind = before >= times if self.ranked else before > times
+        behind = before >= times if self._ranked else before > times
         delays = np.maximum(delays, np.where(known & behind, before - times + 1, 0))
         delays[np.append(clock, clock[-1])[following] == NEVER] = 0
         largest, oldest = np.zeros(len(batch.types), np.int64), np.full(len(batch.types), FAR)
@@ -111,23 +113,6 @@ def _updates(batch: EventBatch, before: Ints, clock: Ints, moving: dict[str, int
     again = moves[batch.codes] & (batch.ts + offsets[batch.codes] == clock)
     updates: Mask = (clock != before) | again
     return updates
-
-
-class WatchedUnit(OrderingUnit):
-    """An ordering unit with a probe."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.probe = Probe()
-
-    def feed(
-        self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
-    ) -> Ordered:
-        batch = EventBatch.of(events)
-        answer = super().feed(batch)
-        max_skew = int(self._state[kernel.MAX_SKEW])
-        self.probe.note(batch, answer.clock, self.stats.clock_offsets, max_skew)
-        return answer
 
 
 class Measured(msgspec.Struct):
@@ -167,62 +152,44 @@ def _take(largest: dict[str, int], values: dict[str, int]) -> None:
         largest[name] = max(value, largest.get(name, 0))
 
 
-class MeasuringEngine(Engine):
-    """An engine that waits for the whole slack, and whose units are watched."""
+class Measuring(Observer):
+    """Watches the stages of an engine, those of all keys."""
 
-    _unit_class = WatchedUnit
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._hierarchy = hierarchy
+        self._probes: dict[Stage, Probe] = {}
+        self._back_setting: dict[str, dict[str, int]] = {node.name: {} for node in hierarchy}
 
-    def __init__(self, hierarchy: Hierarchy, **options: Any) -> None:
-        super().__init__(hierarchy, **options)
-        self._back_setting: dict[str, dict[str, int]] = {}
-        for stage in self._stages.values():
-            assert isinstance(stage.unit, WatchedUnit)
-            stage.unit.probe.ranked = bool(stage.below)
+    def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
+        if stage not in self._probes:
+            self._probes[stage] = Probe(ranked=bool(stage.below))
+        self._probes[stage].watch(stage.unit, batch, answer)
 
-    def _changes(self, told: dict[str, News]) -> ChangeBatch:
-        for name, news in told.items():
-            self._note_outputs(self._back_setting.setdefault(name, {}), news.inserted)
-        return super()._changes(told)
-
-    @staticmethod
-    def _note_outputs(largest: dict[str, int], outputs: Iterable[Output]) -> None:
+    def made(self, stage: Stage, outputs: Sequence[Output]) -> None:
+        largest = self._back_setting[stage.node.name]
         for output in outputs:
             event = output.event
             back = output.cause[0] - event.ts
             if back > largest.get(event.type, -1):
                 largest[event.type] = max(back, 0)
 
-    def measured_at(self, end: str) -> Measured:
-        """All that was seen, with what the end of the stream brings."""
-        if end != "open":
-            self.finish(advance=end == "advance")
-        return self.measured
-
-    @property
-    def measured(self) -> Measured:
-        """All that was seen so far; with order="key", the largest of all keys."""
-        total = Measured()
-        if self._split is not None:
-            for part in self._split.engines.values():
-                assert isinstance(part, MeasuringEngine)
-                total.add(part.measured)
-            return total
-        for name, stage in self._stages.items():
-            unit = stage.unit
-            assert isinstance(unit, WatchedUnit)
-            stats = unit.stats
-            node = stage.node
-            total.delays[name] = {
-                type: delay
-                for type, delay in unit.probe.delays.items()
-                if type == PSEUDO or node.takes(type)
-            }
-            total.slack[name], total.steps[name] = stats.slack, unit.probe.step
-            if self.hierarchy.clock is None and len(stats.clock_types) == 1:
-                total.clocks[name] = stats.clock_types[0]
-            elif len(self.hierarchy.clock or ()) > 1:
-                total.offsets[name] = dict(stats.clock_offsets)
-            total.late += stats.late
-        total.back_setting = self._back_setting
-        total.rows = self._arrived
+    def measured(self, rows: int) -> Measured:
+        """All that was seen of this many rows; of several keys, the largest of each."""
+        total = Measured(back_setting=self._back_setting, rows=rows)
+        for stage, probe in self._probes.items():
+            total.add(self._of(stage, probe))
         return total
+
+    def _of(self, stage: Stage, probe: Probe) -> Measured:
+        name, stats, clock = stage.node.name, stage.unit.stats, self._hierarchy.clock
+        learned = clock is None and len(stats.clock_types) == 1
+        several = len(clock or ()) > 1
+        taken = {t: d for t, d in probe.delays.items() if t == PSEUDO or stage.node.takes(t)}
+        return Measured(
+            delays={name: taken},
+            slack={name: stats.slack},
+            steps={name: probe.step},
+            clocks={name: stats.clock_types[0]} if learned else {},
+            offsets={name: dict(stats.clock_offsets)} if several else {},
+            late=stats.late,
+        )

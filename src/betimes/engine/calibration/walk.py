@@ -31,13 +31,13 @@ from betimes.engine.calibration.configuration import (
     CalibrationError,
     Setting,
     SubDelays,
-    fingerprint,
-    nearest,
 )
-from betimes.engine.calibration.iterative import Recording, _batches
-from betimes.engine.calibration.probes import WatchedUnit
+from betimes.engine.calibration.iterative import Recording, batches_of
+from betimes.engine.calibration.probes import Probe
 from betimes.engine.hierarchy import Hierarchy, Node
 from betimes.model import Duration, EventBatch, microseconds
+from betimes.model.hints import nearest
+from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 
 Delays = Duration | Mapping[str, Duration] | None
@@ -101,7 +101,7 @@ def recalibrate(
             pseudo.setdefault(type, []).append(slack + parts.total)
         found[name] = replace(before, level=level, slack=slack, jitter=its_jitter, emits=emits)
     return Calibration(
-        fingerprint(hierarchy),
+        hierarchy.identity(),
         found,
         f"adapted from: {old.measured_on}",
         notes=tuple(dict.fromkeys(known.assumed)),
@@ -111,15 +111,16 @@ def recalibrate(
 def measure_jitter(hierarchy: Hierarchy, events: Recording) -> dict[str, dict[str, int]]:
     """The largest delay of each input type at each detector, from the input alone."""
     units = {
-        node.name: WatchedUnit(clock=hierarchy.clock, on=None if EVERY in node.on else node.on)
+        node.name: OrderingUnit(clock=hierarchy.clock, on=None if EVERY in node.on else node.on)
         for node in hierarchy
     }
-    for given in _batches(events)():
+    probes = {node.name: Probe() for node in hierarchy}
+    for given in batches_of(events)():
         batch = EventBatch.of(given).without_payload()
-        for unit in units.values():
-            unit.feed(batch)
+        for name, unit in units.items():
+            probes[name].watch(unit, batch, unit.feed(batch))
     return {
-        node.name: {t: d for t, d in units[node.name].probe.delays.items() if node.takes(t)}
+        node.name: {t: d for t, d in probes[node.name].delays.items() if node.takes(t)}
         for node in hierarchy
     }
 

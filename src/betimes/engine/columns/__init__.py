@@ -1,5 +1,0 @@
-"""Compiled patterns in the engine: stages that handle columns instead of events."""
-
-from betimes.engine.columns.stage import ColumnStage
-
-__all__ = ["ColumnStage"]

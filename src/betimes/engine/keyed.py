@@ -1,0 +1,111 @@
+"""`order="key"`: every key has its own clock, slack and snapshots.
+
+Devices that were offline, or a backfill, report hours after the others. With one order for all they
+would be late. Here each key has the stages of the hierarchy to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from betimes.engine.attenuation import Load
+from betimes.engine.codec import dumps, loads
+from betimes.engine.reading.coded import Coded
+from betimes.engine.shared import Readings, SharedOrder
+from betimes.engine.stats import DetectorStats
+from betimes.model import Duration, EventBatch, OptionError
+from betimes.model.change import Change
+from betimes.model.event import Event
+
+
+class KeyedOrder:
+    """The orders of the keys, made when a key is first seen."""
+
+    def __init__(self, make: Callable[[], SharedOrder]) -> None:
+        self._make = make
+        self._attenuation: Mapping[str, float] = {}
+        self.keys: dict[Any, SharedOrder] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not self.keys
+
+    def read(
+        self,
+        batch: EventBatch,
+        groups: Coded | None,
+        events: list[Event] | None,  # noqa: ARG002 - a key gets few of them
+    ) -> list[tuple[SharedOrder, Readings]]:
+        """What of a batch arrives at the order of each key."""
+        assert groups is not None
+        mine: dict[Any, list[int]] = {}
+        for row, key in enumerate(groups.spelled()):
+            mine.setdefault(key, []).append(row)
+        readings = []
+        for key, numbers in mine.items():
+            order = self.keys.get(key) or self._open(key)
+            rows = np.array(numbers)
+            readings.append((order, order.read(batch.take(rows), groups.take(rows), None)))
+        return readings
+
+    def take(self, readings: list[tuple[SharedOrder, Readings]]) -> list[Change]:
+        """Take in what was read."""
+        return [change for order, mine in readings for change in order.take(mine)]
+
+    def _open(self, key: Any) -> SharedOrder:
+        self.keys[key] = order = self._make()
+        order.set_attenuation(self._attenuation)
+        return order
+
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
+        """Time passes for all keys, or for some of them."""
+        passed = by if isinstance(by, Mapping) else dict.fromkeys(self.keys, by)
+        for key in passed:
+            if key not in self.keys:
+                raise OptionError(
+                    f"no event of key {key!r} has come yet: it has no time to move on"
+                )
+        every = (self.keys[key].advance(time) for key, time in passed.items())
+        return [change for changes in every for change in changes]
+
+    def finish(self, *, advance: bool) -> list[Change]:
+        every = (order.finish(advance=advance) for order in self.keys.values())
+        return [change for changes in every for change in changes]
+
+    def set_attenuation(self, values: Mapping[str, float]) -> None:
+        self._attenuation = dict(values)
+        for order in self.keys.values():
+            order.set_attenuation(values)
+
+    def loads(self) -> dict[str, Load]:
+        """What the stages of each detector did since the last call, those of all keys together."""
+        total: dict[str, Load] = {}
+        for order in self.keys.values():
+            for name, load in order.loads().items():
+                total[name] = total[name] + load if name in total else load
+        return total
+
+    @property
+    def sure_clock(self) -> int | None:
+        """There is none: every key has its own."""
+        return None
+
+    def stats(self, span: float) -> dict[str, DetectorStats]:
+        return {
+            f"{name} {key}": reading
+            for key, order in self.keys.items()
+            for name, reading in order.stats(span).items()
+        }
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to resume elsewhere, as data."""
+        keys = [(key, dumps(order.state_of(), "the engine")) for key, order in self.keys.items()]
+        return {"keys": keys}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Resume from what `state_of` kept."""
+        for key, state in kept["keys"]:
+            self._open(key).resume(loads(state, f"the checkpoint of key {key!r}"))

@@ -1,0 +1,1 @@
+"""What stages tell each other: outputs, retractions, confirmations."""

@@ -1,0 +1,243 @@
+"""Making outputs: an event that a detector made gets its identity, its place and its time.
+
+Identity is content: the same output made again, after a replay or a restart, is the same output.
+Equal outputs are told apart by a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.hierarchy import Node
+from betimes.engine.news.news import Output, Place
+from betimes.model.detector import DetectorError
+from betimes.model.event import Event
+from betimes.ordering import NEVER
+
+Ints = npt.NDArray[np.int64]
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} (a {type(value).__name__}) is not data")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
+_encode = _ENCODER.encode
+
+
+def encode(content: object) -> bytes:
+    """Data as bytes that are equal if and only if the data is."""
+    return _ENCODER.encode(content)
+
+
+class Path:
+    """Clock and slack of a stage along the arrivals of a batch."""
+
+    __slots__ = ("_arrivals", "_before", "_bounds", "_clocks", "_dense", "_first", "_slacks")
+
+    def __init__(
+        self,
+        before: tuple[int, int],
+        arrivals: Ints = _NONE,
+        clocks: Ints = _NONE,
+        slacks: Ints = _NONE,
+        bounds: Ints = _NONE,
+        *,
+        increasing: bool = False,
+    ) -> None:
+        self._before = before
+        self._arrivals = arrivals
+        self._clocks = clocks
+        self._slacks = slacks
+        self._bounds = bounds
+        """How far time had come before the batch, then after each arrival; only where asked for."""
+        self._first = int(arrivals[0]) if len(arrivals) else 0
+        as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
+        # Outputs from below come with the number of an input event, where others may be missing.
+        self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
+
+    def at(self, arrival: int) -> tuple[int, int]:
+        """Clock and slack when an event of this number had arrived."""
+        count = len(self._arrivals)
+        # Most stages see every arrival, and then its number tells where it is.
+        index = arrival - self._first
+        if not (self._dense and 0 <= index < count):
+            index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
+        if index < 0:
+            return self._before
+        return int(self._clocks[index]), int(self._slacks[index])
+
+    def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
+        """Clock and slack when events of these numbers had arrived."""
+        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
+        index = self._arrivals.searchsorted(arrivals, side="right") - 1
+        known = np.flatnonzero(index >= 0)
+        clocks[known], slacks[known] = self._clocks[index[known]], self._slacks[index[known]]
+        return clocks, slacks
+
+    def reaches(self, ts: int) -> int:
+        """With which arrival of the batch time comes to `ts`; -1 if it had come there before."""
+        index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
+        return int(self._arrivals[index]) if index >= 0 else -1
+
+    @property
+    def time(self) -> int:
+        """How far time has come; -1 where nobody asks."""
+        return int(self._bounds[-1]) if len(self._bounds) else -1
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Clock and slack now."""
+        if not len(self._clocks):
+            return self._before
+        return int(self._clocks[-1]), int(self._slacks[-1])
+
+
+class OutputMaker:
+    """Makes the outputs of one detector."""
+
+    def __init__(
+        self, node: Node, rank: int, group_of: Callable[[Any], Any], retention: int
+    ) -> None:
+        self.path = Path((NEVER, 0))
+        self.copies: dict[str, int] = {}
+        """Which numbers equal outputs have taken, as bits, by what they hash to."""
+        self._name = node.name
+        self._is_batch = node.maker.kind == "batch"
+        self._rank = rank
+        self._retention = retention
+        self._group_of = group_of
+
+    def make(
+        self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
+    ) -> Output:
+        """The n-th event made from a cause, when the event of number `at` had arrived."""
+        clock, slack = self.path.at(at)
+        base, copy = self._identity(event, n, cause, key)
+        if clock == NEVER:
+            clock = cause[0]
+        tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
+        early = cause[0] + slack - clock
+        # By position: this is made for every output, and names would take a third of the time.
+        return Output(
+            f"{base}-{copy}" if copy else base, event, (event.ts, self._rank, tie), cause,
+            cause_event, at, clock, slack, early if early > 0 else 0, self._group_of(key), key,
+            base, copy,
+        )  # fmt: skip
+
+    def make_all(
+        self,
+        type: str,
+        ts: list[int],
+        payloads: list[dict[str, Any]],
+        causes: list[Place],
+        cause_events: list[Event],
+        ats: list[int],
+        clocks: list[int],
+        slacks: list[int],
+        codes: list[int],
+        keys: list[Any],
+    ) -> list[Output]:
+        """Many at once, of one type; `codes` are the places of their keys among `keys`.
+
+        The outputs carry the codes for keys. Those of one cause follow each other.
+        """
+        rank, identity, group_of = self._rank, self._identity, self._group_of
+        before, n = None, 0
+        outputs = []
+        rows = zip(ts, payloads, causes, cause_events, ats, clocks, slacks, codes, strict=True)
+        for time, payload, cause, cause_event, at, clock, slack, code in rows:
+            n = n + 1 if cause == before else 0
+            before = cause
+            key, event = keys[code], Event(type, time, payload)
+            base, copy = identity(event, n, cause, key)
+            now = cause[0] if clock == NEVER else clock
+            early = cause[0] + slack - now
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (time, rank, (cause, n)), cause,
+                cause_event, at, now, slack, early if early > 0 else 0, group_of(key), code,
+                base, copy,
+            ))  # fmt: skip
+        return outputs
+
+    def make_slice(
+        self,
+        events: list[Event],
+        causes: list[Place],
+        cause_events: list[Event],
+        at: Ints,
+        key: Any,
+    ) -> list[Output]:
+        """What a detector per batch made for one key, in the order of what completed it.
+
+        `at` are the numbers of the events that had arrived then.
+        """
+        rank, identity, group, name = self._rank, self._identity, self._group_of(key), encode(key)
+        clocks, slacks = self.path.at_all(at)
+        before, n = None, 0
+        outputs = []
+        columns = (at.tolist(), clocks.tolist(), slacks.tolist())
+        for event, cause, cause_event, when, clock, slack in zip(
+            events, causes, cause_events, *columns, strict=True
+        ):
+            n = n + 1 if cause == before else 0
+            before = cause
+            base, copy = identity(event, n, cause, key)
+            now = cause[0] if clock == NEVER else clock
+            early = cause[0] + slack - now
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (event.ts, rank, (name, cause, n)),
+                cause, cause_event, when, now, slack, early if early > 0 else 0, group, key,
+                base, copy,
+            ))  # fmt: skip
+        return outputs
+
+    def _identity(self, event: Event, n: int, cause: Place, key: Any) -> tuple[str, int]:
+        """What its content hashes to, and its number among its equals."""
+        ts = event.ts
+        content: tuple[Any, ...] = (self._name, key, event.type, ts, event.payload)
+        if ts < cause[0] - self._retention:
+            # Equal ones may be forgotten already: told apart by what they were made from.
+            content = (*content, cause, n)
+        try:
+            base = blake2b(_encode(content), digest_size=12).hexdigest()
+        except TypeError as error:
+            raise DetectorError(
+                f"detector {self._name!r} made a {event.type!r} event at {ts} whose payload "
+                f"cannot be written: {error}; use numbers, text, lists and dictionaries"
+            ) from error
+        taken = self.copies.get(base, 0)
+        copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
+        self.copies[base] = taken | 1 << copy
+        return base, copy
+
+    def unmake(self, outputs: Iterable[Output]) -> None:
+        """Free the numbers of outputs that will be made again, or not, or are forgotten."""
+        copies = self.copies
+        for output in outputs:
+            taken = copies.get(output.base, 0) & ~(1 << output.copy)
+            if taken:
+                copies[output.base] = taken
+            else:
+                copies.pop(output.base, None)
+
+    def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
+        """Outputs that were unmade stay after all; new ones that took their number get another."""
+        for output in outputs:
+            taken = self.copies.get(output.base, 0)
+            if taken >> output.copy & 1:
+                thief = next(o for o in new if o.id == output.id and o is not output)
+                thief.copy = taken.bit_length()
+                thief.id = f"{thief.base}-{thief.copy}"
+                taken |= 1 << thief.copy
+            self.copies[output.base] = taken | 1 << output.copy

@@ -1,0 +1,197 @@
+"""The options of an engine, as one checked value.
+
+Users write keywords: `Engine(hierarchy, late="side")`, `spark.detect(..., late="side")`, or
+`late = "side"` in a job file. All of them become an `EngineOptions`, which is checked once and then
+handed on as it is: to the engine of each key, to the slots of a Spark job, to calibration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from betimes.engine.attenuation import Zone
+from betimes.engine.calibration.configuration import Calibration
+from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
+from betimes.engine.stages.retraction import TECHNIQUES, Technique
+from betimes.model import Duration, OptionError, microseconds
+from betimes.model.duration import LONGEST, exact
+from betimes.model.hints import nearest, unknown
+from betimes.model.identity import Identity
+from betimes.ordering import SlackPolicy
+
+LATE_POLICIES = ("repair", "side", "drop")
+RESULTS = ("provisional", "final")
+USUAL = Zone()
+
+FREE = frozenset({"attenuation", "retraction", "snapshots", "errors", "zone", "calibration"})
+"""Options that may differ between a run and its restart: no saved state depends on them.
+
+A calibration is for the beginning; what a checkpoint has learned since takes precedence over it.
+"""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine was told; frozen and checked.
+
+    >>> EngineOptions.of(late="side", retention="2s").retention
+    2000000
+    >>> EngineOptions.of(atenuation=0.5)
+    Traceback (most recent call last):
+    ...
+    betimes.model.errors.OptionError: unknown option 'atenuation'; did you mean 'attenuation'?
+    """
+
+    attenuation: float | str = "adaptive"
+    """The share of the slack to wait, from 0 to 1; `"adaptive"` follows the load."""
+    retraction: Technique = "auto"
+    """How wrong results are taken back: `"full"`, `"on-demand"`, `"auto"`."""
+    slack: str | Duration = "largest"
+    """How long events are held back: `"largest"`, `"decaying"`, `"quantile"`, or a duration."""
+    margin: float = 0.0
+    """Standard deviations of the delays to add to the slack."""
+    min_slack: Duration = 0
+    max_slack: Duration | None = None
+    max_late: float = 0.01
+    """The share of events that may be late, for `slack="quantile"`."""
+    decay: Duration = "60s"
+    """The time constant of `slack="decaying"`."""
+    max_skew: Duration | None = "1h"
+    """A clock event that is further ahead is put aside unless others confirm it; None: never."""
+    late: str = "repair"
+    """What becomes of events that break the slack: `"repair"`, `"side"`, `"drop"`."""
+    retention: Duration = "10s"
+    """How long settled events are remembered, so that late ones can be repaired."""
+    snapshots: str | int | SnapshotModel = "adaptive"
+    """How many events lie between two snapshots of a detector: a number, `"adaptive"`,
+    `"speculative"`, `"speculative:N"`, or a model."""
+    errors: str = "stop"
+    """What happens where a detector fails: `"stop"`, or `"skip"` the event."""
+    by: str | None = None
+    """The payload column that splits the stream; each value is a stream with its own states."""
+    order: str = "shared"
+    """`"shared"`: one clock for all keys; `"key"`: each value of `by` has its own."""
+    zone: Zone = USUAL
+    """The load to aim at with `attenuation="adaptive"`."""
+    calibration: Calibration | str | Path | None = None
+    """What detectors start with: a `Calibration`, or the file that holds one."""
+
+    @classmethod
+    def of(
+        cls, given: Mapping[str, Any] | None = None, /, *, results: str = "provisional", **more: Any
+    ) -> EngineOptions:
+        """Options from keywords; a name that does not exist is an error that names the nearest.
+
+        `results="final"` wants rows that are never taken back: no speculation and no repairs.
+        """
+        given = {**(given or {}), **more}
+        problem = unknown(given, OPTIONS, "option")
+        if problem is not None:
+            raise OptionError(problem)
+        if results not in RESULTS:
+            raise OptionError(
+                f"expected results to be 'provisional' or 'final', got results={results!r}"
+            )
+        if results == "final":
+            given = {"late": "side", "attenuation": 1.0} | given
+            if given["late"] == "repair":
+                raise OptionError(
+                    "results='final' gives rows that are never taken back, but late='repair' takes "
+                    "back even final ones; use late='side', or results='provisional'"
+                )
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        _check_choice(self.retraction, "retraction", TECHNIQUES)
+        _check_choice(self.late, "late", LATE_POLICIES)
+        _check_choice(self.errors, "errors", ("stop", "skip"))
+        if not (self.attenuation == "adaptive" or _is_share(self.attenuation)):
+            raise OptionError(
+                "expected attenuation to be 'adaptive' or a number from 0 to 1, "
+                f"got attenuation={self.attenuation!r}"
+            )
+        if self.order not in ("shared", "key") or (self.order == "key" and self.by is None):
+            raise OptionError(
+                "expected order to be 'shared', or 'key' together with by=, "
+                f"got order={self.order!r}, by={self.by!r}"
+            )
+        # Durations and models in one form, so that equal options are equal; files are read here.
+        skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
+        known = self.calibration
+        for name, value in {
+            "max_skew": skew,
+            "retention": microseconds(self.retention, "retention"),
+            "snapshots": parse_snapshots(self.snapshots),
+            "calibration": None if known is None else Calibration.of(known),
+        }.items():
+            object.__setattr__(self, name, value)
+        self.policy  # noqa: B018 - checks its options
+
+    def with_(self, **changed: Any) -> EngineOptions:
+        """The same, but for some options."""
+        return replace(self, **changed)
+
+    @cached_property
+    def policy(self) -> SlackPolicy:
+        """How the slack is learned."""
+        return SlackPolicy.parse(
+            self.slack, margin=self.margin, min_slack=self.min_slack, max_slack=self.max_slack,
+            decay=self.decay, max_late=self.max_late,
+        )  # fmt: skip
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the attenuation follows the load."""
+        return self.attenuation == "adaptive"
+
+    def identity(self) -> Identity:
+        """What saved states rest on; other options may differ after a restart."""
+        policy = self.policy
+        return Identity({"options": {
+            "slack": exact(policy.min) if policy.label == "fixed" else policy.name,
+            "margin": f"{policy.margin:g}",
+            "min_slack": exact(policy.min),
+            "max_slack": exact(policy.max),
+            "max_late": repr(policy.max_late),
+            "decay": exact(policy.decay),
+            "max_skew": exact(microseconds(self.max_skew or 0)),
+            "late": self.late,
+            "retention": exact(microseconds(self.retention)),
+            "by": self.by or "nothing",
+            "order": self.order,
+        }})  # fmt: skip
+
+
+OPTIONS = tuple(field.name for field in fields(EngineOptions))
+"""The names of all options."""
+
+
+def signature(function: Any) -> inspect.Signature:
+    """The signature of a function that takes `**options`, with their names and defaults."""
+    own = inspect.signature(function)
+    named = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    names = {p.name for p in named}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(f.name, keyword, default=f.default, annotation=f.type)
+        for f in fields(EngineOptions)
+        if f.name not in names
+    ]
+    return own.replace(parameters=[*named, *options])
+
+
+def _check_choice(value: object, name: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise OptionError(
+            f"expected {name} to be one of {', '.join(allowed)}, got {name}={value!r}"
+            + (nearest(value, allowed) if isinstance(value, str) else "")
+        )
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

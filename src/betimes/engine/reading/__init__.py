@@ -1,0 +1,1 @@
+"""Batches of input events as stages read them."""

@@ -1,0 +1,86 @@
+"""A column of keys as numbers and the values that these stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.stages.history import pick
+from betimes.model.batch import EventBatch, in_one
+from betimes.model.errors import EventError
+from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The keys of some events."""
+
+    codes: Ints
+    values: list[Any]
+
+    @classmethod
+    def of(cls, batch: EventBatch, column: str, who: str) -> Coded:
+        """A payload column; keys that are Python objects are taken as they are, one by one."""
+        payload = batch.payload
+        if isinstance(payload, pa.Table) and column in payload.column_names:
+            values: Any = payload[column]
+            # Lists and the like cannot be keys, and whoever has them is told by name.
+            if not pa.types.is_nested(values.type):
+                whole = in_one(values.unify_dictionaries())
+                if not pa.types.is_dictionary(whole.type):
+                    whole = whole.dictionary_encode(null_encoding="encode")
+                indices = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+                return cls(indices, whole.dictionary.to_pylist())
+        return cls.plain(keys_of(batch.rows(), column, who))
+
+    @classmethod
+    def plain(cls, keys: list[Any]) -> Coded:
+        """Keys as they are."""
+        return cls(np.arange(len(keys)), keys)
+
+    def take(self, rows: Ints) -> Coded:
+        """The keys of these rows."""
+        return Coded(self.codes[rows], self.values)
+
+    def spelled(self) -> list[Any]:
+        """The keys themselves."""
+        return pick(self.values, self.codes.tolist())
+
+    def with_own(self, own: Coded) -> Coded:
+        """Pairs of these keys and those of the same events by another column."""
+        pairs: Any = pa.array(self.codes * len(own.values) + own.codes).dictionary_encode()
+        split = (divmod(pair, len(own.values)) for pair in pairs.dictionary.to_pylist())
+        values = [(self.values[group], own.values[key]) for group, key in split]
+        return Coded(pairs.indices.to_numpy(), values)
+
+    def compact(self) -> Coded:
+        """The same keys, without values that none of them has, in the order of their coming."""
+        found: Any = pa.array(self.codes).dictionary_encode()
+        return Coded(found.indices.to_numpy(), pick(self.values, found.dictionary.to_pylist()))
+
+
+def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
+    """The keys of events; an event without one, or with one that cannot be a key, is named."""
+    try:
+        keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
+        set(keys)
+    except KeyError:
+        culprit = next(event for event in events if by not in event.payload)
+        raise EventError(f"{who} has by={by!r}, but {culprit!r} has no {by!r}") from None
+    except TypeError:
+        for event in events:
+            if not isinstance(event.payload[by], Hashable):
+                raise EventError(
+                    f"{who} has by={by!r}, but {event!r} has something there that cannot be a key; "
+                    "use numbers or text"
+                ) from None
+        raise
+    return keys

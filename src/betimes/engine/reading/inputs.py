@@ -1,0 +1,156 @@
+"""A batch of input events as the stages read it: what several stages want alike is made once.
+
+Many stages take the same types, and most upper ones take none of the input and only read its clock.
+Which rows concern a stage depends on the types alone, so selections are known by a mask: for each
+type of the batch whether it is wanted. Events become Python objects only if somebody takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.reading.coded import Coded
+from betimes.engine.stages.history import pick
+from betimes.model.batch import EventBatch
+from betimes.model.errors import EventError
+from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
+Mask = tuple[bool, ...]
+"""For each type of a batch whether its events are wanted."""
+
+
+class Inputs:
+    """Input events of one batch, in order of arrival."""
+
+    def __init__(
+        self,
+        batch: EventBatch,
+        groups: Coded | None,
+        first: int,
+        events: list[Event] | None = None,
+    ) -> None:
+        self.batch = batch
+        self.groups = groups
+        """The key of the stream that each belongs to, if the engine splits the stream."""
+        self.first = first
+        """The number of the first arrival."""
+        self._every = events
+        self._rows: dict[Mask, Ints] = {}
+        self._columns: dict[Mask, tuple[EventBatch, Ints]] = {}
+        self._among: dict[tuple[Mask, Mask], Ints] = {}
+        self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
+        self._events: dict[Mask, list[Event]] = {}
+
+    def mask(self, wanted: Callable[[str], bool]) -> Mask:
+        """Which types are wanted."""
+        return tuple(map(wanted, self.batch.types))
+
+    def rows(self, mask: Mask) -> Ints:
+        """The rows of the wanted types."""
+        if mask not in self._rows:
+            self._rows[mask] = _where(mask, self.batch)
+        return self._rows[mask]
+
+    def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
+        """What ordering needs of the wanted types, and their arrival numbers."""
+        if mask not in self._columns:
+            batch = self.batch
+            if all(mask):
+                at = np.arange(self.first, self.first + len(batch))
+                self._columns[mask] = batch.without_payload(), at
+            else:
+                rows = self.rows(mask)
+                part = EventBatch(batch.ts[rows], batch.codes[rows], batch.types)
+                self._columns[mask] = part, self.first + rows
+        return self._columns[mask]
+
+    def among(self, mask: Mask, others: Mask) -> Ints:
+        """Where the wanted types stand in the columns of others, which are wanted too."""
+        if (mask, others) not in self._among:
+            self._among[mask, others] = _where(mask, self.columns(others)[0])
+        return self._among[mask, others]
+
+    def part(self, mask: Mask, columns: tuple[str, ...] | None = None, who: str = "") -> EventBatch:
+        """The events of the wanted types: with their payload, or with some columns of it."""
+        if (mask, columns) not in self._parts:
+            rows = None if all(mask) else self.rows(mask)
+            self._parts[mask, columns] = (
+                _taken(self.batch, rows)
+                if columns is None
+                else _selected(self.batch, rows, columns, who)
+            )
+        return self._parts[mask, columns]
+
+    def events(self, mask: Mask) -> list[Event]:
+        """The events of the wanted types, one by one."""
+        if mask not in self._events:
+            if not any(mask):
+                self._events[mask] = []
+            elif all(mask):
+                self._every = self.batch.rows() if self._every is None else self._every
+                self._events[mask] = self._every
+            elif self._every is not None:
+                self._events[mask] = pick(self._every, self.rows(mask).tolist())
+            else:
+                self._events[mask] = self.part(mask).rows()
+        return self._events[mask]
+
+    def groups_of(self, mask: Mask) -> Coded | None:
+        """The keys of the stream of the wanted types."""
+        if self.groups is None or all(mask):
+            return self.groups
+        return self.groups.take(self.rows(mask))
+
+
+def _where(mask: Mask, batch: EventBatch) -> Ints:
+    if all(mask):
+        return np.arange(len(batch))
+    if not any(mask):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.array(mask)[batch.codes])
+
+
+def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:
+    if isinstance(batch.payload, pa.Table) and not batch.payload.num_columns:
+        batch = batch.without_payload()
+    return batch if rows is None else batch.take(rows)
+
+
+def _selected(
+    batch: EventBatch, rows: Ints | None, columns: tuple[str, ...], who: str
+) -> EventBatch:
+    """The rows with some columns of their payload; one that is missing is named."""
+    payload = batch.payload
+    if isinstance(payload, pa.Table):
+        known = [name for name in columns if name in payload.column_names]
+        batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
+        part = _taken(batch, rows)
+        if len(part) and len(known) < len(columns):
+            missing = next(name for name in columns if name not in known)
+            raise EventError(
+                f"{who} declares columns={columns}, but the batch has no {missing!r}, only "
+                f"{payload.column_names}; add the column, or declare what is there"
+            )
+        return part
+    part = _taken(batch, rows)
+    return EventBatch(part.ts, part.codes, part.types, _some(part, columns, who))
+
+
+def _some(part: EventBatch, columns: tuple[str, ...], who: str) -> list[dict[str, Any]] | None:
+    """Some columns of a payload of dictionaries."""
+    payload = part.payload or [{}] * len(part)
+    assert not isinstance(payload, pa.Table)
+    for row, whole in enumerate(payload):
+        for name in columns:
+            if name not in whole:
+                raise EventError(
+                    f"{who} declares columns={columns}, but {part[row]!r} has no {name!r}; add the "
+                    "column, or declare what is there"
+                )
+    return [{name: whole[name] for name in columns} for whole in payload] if columns else None

@@ -1,0 +1,75 @@
+"""Keys of events that come as columns: as numbers, in the order in which they were first seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.hierarchy import Node
+from betimes.engine.reading.coded import Coded
+from betimes.engine.stages.driver import NOTHING
+from betimes.model.batch import EventBatch
+from betimes.ordering.clock import EVERY
+
+Ints = npt.NDArray[np.int64]
+
+
+class Keys:
+    """Numbers for keys, in the order in which they were first seen."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._codes: dict[Any, int] = {}
+
+    def codes(self, values: list[Any]) -> Ints:
+        """The numbers of these keys."""
+        known = self._codes
+        try:
+            return np.array([known[value] for value in values], np.int64)
+        except KeyError:
+            return np.array([self._code(value) for value in values], np.int64)
+
+    def _code(self, value: Any) -> int:
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def resume(self, values: list[Any]) -> None:
+        """Go on with these keys."""
+        self.values = values
+        self._codes = {value: code for code, value in enumerate(values)}
+
+
+def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) -> Ints:
+    """The numbers of the keys of events that a detector takes; `groups` are the engine's own."""
+    by, who = node.by, f"detector {node.name!r}"
+    if not len(part):
+        return NOTHING
+    if by is None:
+        if groups is None:
+            return np.full(len(part), keys.codes([None])[0])
+        found = groups.compact()
+        return keys.codes(found.values)[found.codes]
+    if EVERY in node.on and not has_column(part, by):
+        # Nobody named the types: those without the column are a key of their own, as in SQL.
+        part = _with_column(part, by)
+    found = Coded.of(part, by, who)
+    if groups is not None:
+        found = groups.with_own(found)
+    return keys.codes(found.values)[found.codes]
+
+
+def has_column(batch: EventBatch, name: str) -> bool:
+    """Whether the payload is columns, and this is one of them."""
+    return isinstance(batch.payload, pa.Table) and name in batch.payload.column_names
+
+
+def _with_column(batch: EventBatch, column: str) -> EventBatch:
+    """The batch with a column in every row, null where it was missing."""
+    rows = [{column: None, **event.payload} for event in batch.rows()]
+    return EventBatch(batch.ts, batch.codes, batch.types, rows)

@@ -1,0 +1,188 @@
+"""One order for all events: the stages of a hierarchy, fed in topological order.
+
+Within a batch, every stage sees the input events and all that the stages below it have published,
+taken back or confirmed in this batch, at once; so a batch costs at most one replay per stage and
+key, however many events were late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from betimes.engine.attenuation import Load
+from betimes.engine.changes import ChangeWriter
+from betimes.engine.codec import dumps, loads
+from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.news.news import News
+from betimes.engine.news.wiring import news_for
+from betimes.engine.options import EngineOptions
+from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.reading.coded import Coded
+from betimes.engine.reading.inputs import Inputs
+from betimes.engine.stages.driver import END, Ints, Stage
+from betimes.engine.stages.make import make_stage
+from betimes.engine.stages.observers import Observer
+from betimes.engine.stats import DetectorStats
+from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
+from betimes.model.change import Change
+from betimes.ordering import OrderingUnit
+from betimes.ordering.clock import EVERY
+from betimes.ordering.start import NOTHING_KNOWN
+
+
+class Readings(NamedTuple):
+    """A batch as the stages read it."""
+
+    arrivals: Mapping[str, Arrivals]
+    ts: Ints
+    numbers: int
+    """How many arrival numbers it takes."""
+
+
+class SharedOrder:
+    """The stages of one engine, or of one key of it."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        options: EngineOptions,
+        changes: ChangeWriter,
+        *,
+        time: Callable[[], float],
+        observers: Sequence[Observer],
+    ) -> None:
+        self._options = options
+        self._changes = changes
+        self._levels = hierarchy.levels()
+        known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
+        nodes = {node.name: node for node in hierarchy}
+        self.stages: dict[str, Stage] = {}
+        for number, (name, level) in enumerate(self._levels.items()):
+            on = nodes[name].on
+            unit = OrderingUnit(
+                clock=hierarchy.clock, on=None if EVERY in on else on,
+                slack=options.policy.at_level(level), max_skew=options.max_skew,
+                start=known[name].start if name in known else NOTHING_KNOWN,
+            )  # fmt: skip
+            rank = level * 1000 + number
+            self.stages[name] = make_stage(
+                nodes[name], rank, unit, options, clock=hierarchy.clock, time=time,
+                observers=observers,
+            )  # fmt: skip
+        for stage in self.stages.values():
+            publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
+            stage.below = [self.stages[publisher] for publisher in publishers]
+        self._arrived = 0
+        self._newest = -1
+        """The largest time of all events."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has arrived yet."""
+        return not self._arrived
+
+    def read(self, batch: EventBatch, groups: Coded | None, events: list[Event] | None) -> Readings:
+        """What of a batch arrives where; bad events are named, and nothing is taken in yet."""
+        every = Inputs(batch, groups, self._arrived, events)
+        inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
+        return Readings(inputs, batch.ts, len(batch))
+
+    def take(self, readings: Readings) -> list[Change]:
+        """Take in what was read."""
+        inputs, ts, count = readings
+        first = self._arrived
+        self._arrived += count
+        told: dict[str, News] = {}
+        for name, stage in self.stages.items():
+            told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
+        newest = int(ts.max(initial=-1))
+        clocks = [stage.unit.clock for stage in self.stages.values()]
+        sound = max(clock or 0 for clock in clocks) + microseconds(self._options.max_skew or 0)
+        if newest > sound:
+            # An event that is absurdly far ahead says nothing about the time.
+            newest = int(ts.max(initial=-1, where=ts <= sound))
+        self._newest = max(self._newest, newest)
+        return self._changes.write(self.stages, told)
+
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
+        """Time passes while nothing happens."""
+        if isinstance(by, Mapping):
+            raise OptionError('expected a duration; only with order="key" have keys their own time')
+        clocks = [stage.unit.clock for stage in self.stages.values()]
+        now = max((clock for clock in clocks if clock is not None), default=None)
+        passed = microseconds(by, "by")
+        if now is None or not passed:
+            return []
+        tick = EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
+        # Each level hears of it after what it makes the level below tell: nothing comes too late.
+        inputs = {
+            name: self.stages[name].arrivals(
+                Inputs(tick, self._nobody(tick), self._arrived + level)
+            )
+            for name, level in self._levels.items()
+        }
+        return self.take(Readings(inputs, tick.ts, 1 + max(self._levels.values())))
+
+    def finish(self, *, advance: bool) -> list[Change]:
+        """The stream has ended: everything settles."""
+        told: dict[str, News] = {}
+        time = END if advance else self._newest
+        nothing, last = EventBatch.concat([]), self._arrived
+        empty = Inputs(nothing, self._nobody(nothing), last)
+        for name, stage in self.stages.items():
+            arrivals = stage.arrivals(empty)
+            news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
+            told[name] = news.join(_heard(stage, stage.finish(last, time)))
+        return self._changes.write(self.stages, told)
+
+    def _nobody(self, batch: EventBatch) -> Coded | None:
+        """The keys of what belongs to none: time passes for all."""
+        return None if self._options.by is None else Coded.plain([None] * len(batch))
+
+    # Speculation
+
+    def set_attenuation(self, values: Mapping[str, float]) -> None:
+        for name, stage in self.stages.items():
+            stage.unit.attenuation = values[name]
+
+    def loads(self) -> dict[str, Load]:
+        """What each stage did since the last call."""
+        return {name: stage.load() for name, stage in self.stages.items()}
+
+    @property
+    def sure_clock(self) -> int | None:
+        clocks = [stage.unit.sure_clock for stage in self.stages.values()]
+        known = [clock for clock in clocks if clock is not None]
+        return min(known) if len(known) == len(clocks) else None
+
+    def stats(self, span: float) -> dict[str, DetectorStats]:
+        """Readings by detector; `span` is the time for which the loads count."""
+        return {name: stage.stats(self._levels[name], span) for name, stage in self.stages.items()}
+
+    # Checkpoints
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to resume elsewhere, as data."""
+        stages = {
+            name: dumps(stage.state_of(), f"the state of detector {name!r}")
+            for name, stage in self.stages.items()
+        }
+        return {"arrived": self._arrived, "newest": self._newest, "stages": stages}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Resume from what `state_of` kept."""
+        self._arrived, self._newest = kept["arrived"], kept["newest"]
+        for name, stage in self.stages.items():
+            attenuation = stage.unit.attenuation
+            stage.resume(loads(kept["stages"][name], f"the checkpoint of detector {name!r}"))
+            stage.unit.attenuation = attenuation
+
+
+def _heard(stage: Stage, news: News) -> News:
+    """News as its readers understand it: what one message takes back is looked up."""
+    if stage.ledger is not None:
+        stage.ledger.read(news, stage.reach)
+    return news

@@ -1,5 +1,0 @@
-"""Detectors per batch in the engine: stages that hand columns to Python detectors."""
-
-from betimes.engine.slices.stage import BatchStage
-
-__all__ = ["BatchStage"]

@@ -1,0 +1,76 @@
+"""Segments of what was handled, in order: where events land that come late, what is forgotten."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, Generic, Protocol, TypeVar
+
+from betimes.engine.news.news import Place
+
+
+class Segment(Protocol):
+    """Events between two snapshots."""
+
+    start: Place
+    last: Place
+    size: int
+
+    def insert(self, events: Any) -> None:
+        """Add events that land among those that were handled."""
+
+
+S = TypeVar("S", bound=Segment)
+
+
+class Segments(Generic[S]):
+    """Segments in order."""
+
+    def __init__(self) -> None:
+        self.segments: list[S] = []
+        self.last: Place = (-1, 0, 0)
+        """The place of the last event handled."""
+
+    def find(self, place: Place) -> int:
+        """The segment to which a place belongs; 0 also for places before the first."""
+        at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
+        return max(at, 0)
+
+    def insert(self, events: Any) -> list[int]:
+        """Add events, in order, that land among those that were handled; return their segments.
+
+        One that stands behind all events of its segment becomes the first of the next one, so that
+        the nearest snapshot is gone back to.
+        """
+        found: list[int] = []
+        low = 0
+        while low < len(events):
+            place = events.place(low)
+            at = self.find(place)
+            segment = self.segments[at]
+            if at + 1 < len(self.segments) and segment.last < place:
+                at += 1
+                segment = self.segments[at]
+                segment.start = place
+            high = len(events)
+            if at + 1 < len(self.segments):
+                # Places are never equal: what is not before the last one comes after it.
+                high = max(low + 1, events.count_before(segment.last))
+            segment.insert(events.part(low, high))
+            found += [at] * (high - low)
+            low = high
+        return found
+
+    def forget(self, before: int) -> list[S]:
+        """Drop the segments whose events are all older than `before`, but never the last."""
+        count = 0
+        # The next one begins after all that this one holds.
+        while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
+            count += 1
+        gone = self.segments[:count]
+        del self.segments[:count]
+        return gone
+
+    @property
+    def size(self) -> int:
+        """How many events are remembered."""
+        return sum(segment.size for segment in self.segments)

@@ -1,0 +1,1 @@
+"""Stages: one driver, and a tactic for each way of handling events."""

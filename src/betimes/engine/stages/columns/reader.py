@@ -1,0 +1,92 @@
+"""Reading a batch for a compiled pattern: the events that concern it, for the compiled loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.hierarchy import Node
+from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.reading.coded import Coded
+from betimes.engine.reading.keys import Keys, key_codes
+from betimes.engine.stages.columns.store import Interned
+from betimes.engine.stages.driver import Ints
+from betimes.engine.stages.runner import DetectorFailed
+from betimes.engine.stats import StageCounts
+from betimes.model.batch import EventBatch
+from betimes.patterns import PatternError, kernel
+from betimes.patterns.compiled import Program
+
+Floats = npt.NDArray[np.float64]
+
+
+class ColumnArrivals(Arrivals):
+    """What arrives at a stage of columns: the batch, and of it what concerns the pattern."""
+
+    __slots__ = ("found", "own", "part")
+
+    def __init__(
+        self,
+        batch: EventBatch,
+        at: Ints,
+        wanted: Ints,
+        part: EventBatch,
+        found: Ints,
+        own: Floats,
+    ) -> None:
+        super().__init__(batch, at, wanted, [], None, batch.__getitem__)
+        self.part = part
+        """The events that concern the pattern."""
+        self.found = found
+        """The same as the compiled loop wants them."""
+        self.own = own
+
+
+class Reader:
+    """Reads batches for one pattern."""
+
+    def __init__(self, node: Node, program: Program, counts: StageCounts, *, skips: bool) -> None:
+        self._node = node
+        self._program = program
+        self._counts = counts
+        self._skips = skips
+        self.keys = Keys()
+        self.interned = Interned(program, f"pattern {node.name!r}")
+
+    def read(self, batch: EventBatch, at: Ints, groups: Coded | None) -> ColumnArrivals:
+        """What arrives: `at` are the arrival numbers, `groups` the engine's own keys."""
+        wanted, bits, part, own = self._read(batch)
+        mine = None if groups is None else groups.take(wanted)
+        keys = key_codes(self._node, self.keys, part, mine)
+        found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
+        found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
+        found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
+        return ColumnArrivals(batch, at, wanted, part, found, own)
+
+    def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
+        """The rows that concern the pattern, what they fit, themselves, what is compared of them.
+
+        Conditions are asked of every event of the types that they name. Where one fails, that is
+        the detector's failure: named, or, with errors="skip", counted and the event left out.
+        """
+        try:
+            wanted, bits = self._program.read(batch)
+            part = batch.take(wanted)
+            return wanted, bits, part, self.interned.read(part, bits)
+        except PatternError as error:
+            if len(batch) == 1 and self._skips:
+                self._counts.errors += 1
+                none = self._program.read(batch.part(0, 0))
+                part = batch.part(0, 0)
+                return *none, part, self.interned.read(part, none[1])
+            if not self._skips:
+                raise DetectorFailed(f"detector {self._node.name!r} failed: {error}") from error
+        return self._read_singly(batch)
+
+    def _read_singly(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
+        """The same event by event, so that only those are left out that fail."""
+        parts = [self._read(batch.part(row, row + 1)) for row in range(len(batch))]
+        wanted = np.concatenate([row + part[0] for row, part in enumerate(parts)])
+        bits = np.concatenate([part[1] for part in parts], axis=1)
+        own = np.concatenate([part[3] for part in parts], axis=1)
+        return wanted, bits, batch.take(wanted), own

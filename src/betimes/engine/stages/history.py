@@ -1,0 +1,240 @@
+"""The history of a stage: what was handled, in order, with the means to go back.
+
+The history is a row of segments. A segment holds the events handled since a snapshot, and the
+snapshot itself in the form of an undo log: the state that each key had when the segment first
+touched it. Going back to the beginning of a segment therefore costs what was touched, never the
+whole table of keys, and an unkeyed detector is the case of one key.
+
+Most segments are never gone back to. An index of their events by key is made only for those that
+are; an event that lands in a segment later is stored at its end and indexed at its place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.news.news import Output, Place
+from betimes.engine.snapshots.segments import Segments
+from betimes.engine.snapshots.states import Snapshot
+from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
+
+
+class Absent:
+    """The snapshot of a key that did not exist."""
+
+
+ABSENT = Absent()
+
+
+def pick(column: list[Any], rows: list[int]) -> list[Any]:
+    """The values of a column in these rows, as fast as Python can."""
+    if len(rows) < 2:
+        return [column[row] for row in rows]
+    return list(itemgetter(*rows)(column))
+
+
+class Columns:
+    """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release.
+
+    Numbers are NumPy columns: a million Python integers take time to make and to throw away. If
+    there are outputs of other stages among the events, `rank` and `tie` are lists of their own.
+    """
+
+    __slots__ = ("at", "events", "keys", "rank", "tie", "ts")
+
+    def __init__(
+        self,
+        ts: Ints,
+        rank: list[int] | None,
+        tie: Ints | list[Any],
+        events: list[Event],
+        at: Ints,
+        keys: list[Any] | None,
+    ) -> None:
+        self.ts = ts
+        self.rank = rank
+        self.tie = tie
+        self.events = events
+        self.at = at
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def place(self, row: int) -> Place:
+        if self.rank is None:
+            return int(self.ts[row]), 0, int(self.tie[row])
+        return int(self.ts[row]), self.rank[row], self.tie[row]
+
+    def key(self, row: int) -> Any:
+        return None if self.keys is None else self.keys[row]
+
+    def part(self, low: int, high: int) -> Columns:
+        return Columns(
+            self.ts[low:high],
+            None if self.rank is None else self.rank[low:high],
+            self.tie[low:high],
+            self.events[low:high],
+            self.at[low:high],
+            None if self.keys is None else self.keys[low:high],
+        )
+
+    def pick(self, rows: list[int]) -> Columns:
+        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, rows)
+        return Columns(
+            self.ts[rows],
+            None if self.rank is None else pick(self.rank, rows),
+            tie,
+            pick(self.events, rows),
+            self.at[rows],
+            None if self.keys is None else pick(self.keys, rows),
+        )
+
+    def with_ranks(self) -> Columns:
+        """The same with rank and tie as lists, so that outputs of other stages find a place."""
+        if self.rank is None:
+            self.rank = [0] * len(self)
+        if isinstance(self.tie, np.ndarray):
+            self.tie = self.tie.tolist()
+        return self
+
+    @staticmethod
+    def join(parts: list[Columns]) -> Columns:
+        """One behind the other; the first of them takes the others in."""
+        first, *others = parts
+        if any(part.rank is not None for part in parts):
+            for part in parts:
+                part.with_ranks()
+        first.ts = np.concatenate([part.ts for part in parts])
+        first.at = np.concatenate([part.at for part in parts])
+        if isinstance(first.tie, np.ndarray):
+            first.tie = np.concatenate([part.tie for part in parts])
+        for part in others:
+            first.events += part.events
+            if first.keys is not None and part.keys is not None:
+                first.keys += part.keys
+            if first.rank is not None and part.rank is not None:
+                first.rank += part.rank
+            if isinstance(first.tie, list):
+                first.tie += part.tie
+        return first
+
+    def sorted(self) -> Columns:
+        """By place."""
+        return self.pick(sorted(range(len(self)), key=self.place))
+
+    def count_before(self, place: Place) -> int:
+        """How many of the sorted events stand before a place."""
+        if not len(self) or self.ts[0] > place[0]:
+            return 0
+        return bisect_left(range(len(self)), place, key=self.place)
+
+
+class Segment:
+    """Events between two snapshots."""
+
+    __slots__ = (
+        "_count",
+        "_index",
+        "_parts",
+        "last",
+        "outputs",
+        "size",
+        "start",
+        "undo",
+    )
+
+    def __init__(self, start: Place) -> None:
+        self.start = self.last = start
+        self.size = 0
+        self.undo: dict[Any, Snapshot] = {}
+        self.outputs: dict[Any, list[Output]] = {}
+        self._parts: list[Columns] = []
+        self._count = 0
+        """Rows in all parts, also of events that were taken out."""
+        self._index: defaultdict[Any, list[int]] | None = None
+
+    @property
+    def columns(self) -> Columns | None:
+        """All events of the segment, in the order in which they were added."""
+        if len(self._parts) > 1:
+            self._parts = [Columns.join(self._parts)]
+        return self._parts[0] if self._parts else None
+
+    def extend(self, columns: Columns) -> None:
+        """Add events that follow all others."""
+        if self._index is not None:
+            self._add(range(self._count, self._count + len(columns)), columns.keys)
+        self._parts.append(columns)
+        self._count += len(columns)
+        self.size += len(columns)
+        self.last = max(self.last, columns.place(len(columns) - 1))
+
+    @property
+    def index(self) -> defaultdict[Any, list[int]]:
+        """The rows of every key's events, in order."""
+        if self._index is None:
+            self._index = defaultdict(list)
+            columns = self.columns
+            if columns is not None:
+                self._add(range(len(columns)), columns.keys)
+        return self._index
+
+    def rows(self, key: Any) -> list[int]:
+        """The rows of a key's events, in order."""
+        return self.index.get(key, [])
+
+    def _add(self, rows: Iterable[int], keys: list[Any] | None) -> None:
+        index = self.index
+        if keys is None:
+            index[None].extend(rows)
+            return
+        for row, key in zip(rows, keys, strict=True):
+            index[key].append(row)
+
+    def compact(self) -> None:
+        """Put what landed here later, or was taken out, in order again."""
+        columns = self.columns
+        if self._index is not None and columns is not None:
+            rows = [row for mine in self._index.values() for row in mine]
+            self._parts = [columns.pick(rows).sorted()] if rows else []
+            self._count = len(rows)
+            self._index = None
+
+    def insert(self, events: Columns) -> None:
+        """Add events that land among those that were handled."""
+        index = self.index
+        first = self._count
+        self._parts.append(events)
+        self._count += len(events)
+        self.size += len(events)
+        columns = self.columns
+        assert columns is not None
+        place = columns.place
+        for row in range(first, self._count):
+            mine = index[columns.key(row)]
+            mine.insert(bisect_left(mine, place(row), key=place), row)
+        self.last = max(self.last, place(self._count - 1))
+
+    def remove(self, key: Any, place: Place) -> None:
+        """Take an event out."""
+        rows, columns = self.rows(key), self.columns
+        assert columns is not None
+        at = bisect_left(rows, place, key=columns.place)
+        if at == len(rows) or columns.place(rows[at]) != place:
+            raise LookupError(f"no event of key {key!r} at {place} in this segment")
+        del rows[at]
+        self.size -= 1
+
+
+class History(Segments[Segment]):
+    """What the detectors of a stage have handled."""

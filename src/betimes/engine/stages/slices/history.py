@@ -1,0 +1,62 @@
+"""What detectors per batch have handled: segments of events in order, each with a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.engine.news.news import Output, Place
+from betimes.engine.snapshots.segments import Segments
+from betimes.engine.snapshots.states import Snapshot
+from betimes.engine.stages.slices.events import Slice
+
+
+class Segment:
+    """Events between two snapshots: the state before them, themselves, what was made of them."""
+
+    __slots__ = ("_in_order", "_parts", "last", "outputs", "saved", "size", "start")
+
+    def __init__(self, start: Place, saved: Snapshot) -> None:
+        self.start = self.last = start
+        self.saved = saved
+        self.size = 0
+        self.outputs: list[Output] = []
+        self._parts: list[Slice] = []
+        self._in_order = True
+
+    @property
+    def events(self) -> Slice:
+        """All events, in order."""
+        events = Slice.join(self._parts)
+        if not self._in_order:
+            events = events.sorted()
+            self._in_order = True
+        self._parts = [events]
+        return events
+
+    def extend(self, events: Slice) -> None:
+        """Add events that follow all others."""
+        self._parts.append(events)
+        self.size += len(events)
+        self.last = max(self.last, events.place(len(events) - 1))
+
+    def insert(self, events: Slice) -> None:
+        """Add events that land among those that were handled."""
+        self._in_order = False
+        self.extend(events)
+
+
+class History(Segments[Segment]):
+    """What the detector of one key has handled, and the detector as it is now."""
+
+    def __init__(self, key: Any, detector: Any) -> None:
+        super().__init__()
+        self.key = key
+        self.detector = detector
+
+    def forget(self, before: int) -> list[Segment]:
+        """Drop the segments whose events are all older than `before`."""
+        gone = super().forget(before)
+        if self.last[0] < before:
+            gone += self.segments
+            self.segments.clear()
+        return gone
