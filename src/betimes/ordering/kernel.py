@@ -42,7 +42,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from betimes.model.compiling import compiled
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -89,7 +90,7 @@ ROLE, OFFSET, COUNT = range(3)
 TS, ROW, CODE, AT = range(4)
 
 
-@njit(cache=True)
+@compiled
 def holding_time(attenuation: float, slack: int) -> int:
     """How long an event is held back: attenuation * slack, up to whole microseconds.
 
@@ -100,7 +101,7 @@ def holding_time(attenuation: float, slack: int) -> int:
     return math.ceil(attenuation * slack * (1.0 - 1e-12))
 
 
-@njit(cache=True)
+@compiled
 def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
     """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place.
 
@@ -130,7 +131,7 @@ def _merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, place
     return int(free + 1)
 
 
-@njit(cache=True)
+@compiled
 def _find_successors(
     buffer: Ints, lowest: int, end: int, places: Ints, successors: Ints, links: Ints
 ) -> None:
@@ -152,13 +153,13 @@ def _find_successors(
             links[1, before - lowest] = after
 
 
-@njit(cache=True)
+@compiled
 def _rank(state: Ints, floats: Floats) -> int:
     """The k-th largest of n is exceeded by a new value with probability k / (n + 1)."""
     return max(1, int(CAUTION * floats[MAX_LATE] * (state[IN_WINDOW] + 1)))
 
 
-@njit(cache=True)
+@compiled
 def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
     """Of the sorted `kept[:count]`, keep the largest, a reserve, and all equal to the least."""
     low = kept[max(0, count - 2 * rank - 32)]
@@ -170,7 +171,7 @@ def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
             kept[i] = kept[i + first]
 
 
-@njit(cache=True)
+@compiled
 def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
     """Put a value into the window in place of the oldest one.
 
@@ -218,7 +219,7 @@ def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
         _keep_top(state, kept, everything, rank)
 
 
-@njit(cache=True)
+@compiled
 def _learn_need(
     state: Ints, floats: Floats, window: Ints, ts: int, head_start: int, successor: int
 ) -> None:
@@ -237,7 +238,7 @@ def _learn_need(
         state[PASSED_TOP] = ts
 
 
-@njit(cache=True)
+@compiled
 def _learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> None:
     """Take in the delays of the events that waited for this clock update."""
     now = state[NOW]
@@ -269,7 +270,7 @@ def _learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> N
     state[OLDEST_NOTICE] = FAR
 
 
-@njit(cache=True)
+@compiled
 def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
     """The policy: what has been learned becomes the slack."""
     if state[POLICY] == LARGEST:
@@ -287,7 +288,7 @@ def _set_slack(state: Ints, floats: Floats, window: Ints) -> None:
     state[SLACK] = min(max(slack, state[MIN_SLACK]), state[MAX_SLACK])
 
 
-@njit(cache=True)
+@compiled
 def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
     """Judge a clock event's time; `rejected[0]` counts the rows that follow it there."""
     if now == NEVER or time - now <= state[MAX_SKEW] or time <= state[FRONTIER]:
@@ -304,7 +305,7 @@ def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> b
     return True
 
 
-@njit(cache=True)
+@compiled
 def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -> int:
     """Quantile policy: remember the largest time that has arrived and been passed."""
     frontier = state[NOW] - state[SLACK]
@@ -317,7 +318,7 @@ def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -
     return cursor
 
 
-@njit(cache=True)
+@compiled
 def _walk(
     state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
     ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
@@ -386,7 +387,7 @@ def _walk(
     return maybe_late
 
 
-@njit(cache=True)
+@compiled
 def _take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
     """Take rejected suspects out of the buffer; being far ahead, they stand at its end."""
     for k in range(1, rejected[0] + 1):
@@ -399,7 +400,7 @@ def _take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
             state[SIZE] -= 1
 
 
-@njit(cache=True)
+@compiled
 def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
     out[TS, k] = buffer[TS, at]
     out[ROW, k] = buffer[ROW, at]
@@ -407,7 +408,7 @@ def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
     out[AT, k] = place
 
 
-@njit(cache=True)
+@compiled
 def _next_update(path: Ints, start: int, ts: int) -> int:
     """The first clock update from `start` on that lets an event of this time pass."""
     for p in range(start, path.shape[1]):
@@ -416,7 +417,7 @@ def _next_update(path: Ints, start: int, ts: int) -> int:
     return int(path.shape[1])
 
 
-@njit(cache=True)
+@compiled
 def _release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start: int) -> None:
     """Attenuation 1: clock updates hand out what has waited for the whole slack; it settles."""
     n, row0 = path.shape[1], state[ARRIVALS]
@@ -450,7 +451,7 @@ def _release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, star
         state[SETTLED_TOP] = max(state[SETTLED_TOP], released[TS, start + count - 1])
 
 
-@njit(cache=True)
+@compiled
 def _release_early(
     state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, behind: int, out: Ints
 ) -> None:  # fmt: skip
@@ -520,7 +521,7 @@ def _release_early(
     state[RELEASED] = at - state[HEAD]
 
 
-@njit(cache=True)
+@compiled
 def _find_late(
     state: Ints, top: int, types: Ints, ts: Ints, codes: Codes, settled: Ints, start: int,
     tops: Ints, late: Ints,
@@ -541,7 +542,7 @@ def _find_late(
         top = max(top, tops[p])
 
 
-@njit(cache=True)
+@compiled
 def feed(
     state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
     ts: Ints, codes: Codes, heads: Ints, order: Ints,

@@ -32,7 +32,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from betimes.model.compiling import compiled
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -64,7 +65,7 @@ BOUND_PLACE = 64
 """Steps at most: their conditions are bits of a number."""
 
 
-@njit(cache=True)
+@compiled
 def _nth(bindings: Ints, last: int, back: int) -> int:
     """The binding so many places before the last one of a run."""
     for _ in range(back):
@@ -72,14 +73,14 @@ def _nth(bindings: Ints, last: int, back: int) -> int:
     return last
 
 
-@njit(cache=True)
+@compiled
 def _truth(value: float) -> float:
     if np.isnan(value):
         return np.nan
     return 1.0 if value != 0.0 else 0.0
 
 
-@njit(cache=True)
+@compiled
 def _binary(op: int, a: float, b: float) -> float:
     if op == AND:
         a, b = _truth(a), _truth(b)
@@ -118,7 +119,7 @@ def _binary(op: int, a: float, b: float) -> float:
     return 1.0 if a >= b else 0.0
 
 
-@njit(cache=True)
+@compiled
 def _holds(
     program: Ints, constants: Floats, own: Floats, i: int,
     bindings: Ints, values: Floats, last: int, state: int, stack: Floats,
@@ -150,7 +151,7 @@ def _holds(
     return _truth(stack[0]) == 1.0
 
 
-@njit(cache=True)
+@compiled
 def _tell(
     matches: Ints,
     counts: Ints,
@@ -172,7 +173,7 @@ def _tell(
         last = bindings[PREVIOUS, last]
 
 
-@njit(cache=True)
+@compiled
 def _bind(
     bindings: Ints, values: Floats, n: int, previous: int, events: Ints, own: Floats, i: int
 ) -> None:
@@ -184,7 +185,7 @@ def _bind(
         values[column, n] = own[column, i]
 
 
-@njit(cache=True)
+@compiled
 def _push(runs: Ints, n: int, tail: int, state: int, ts: int, arrival: int, bound: int) -> None:
     runs[NEXT, n] = tail
     runs[STATE, n] = state
@@ -194,7 +195,7 @@ def _push(runs: Ints, n: int, tail: int, state: int, ts: int, arrival: int, boun
     runs[LENGTH, n] = 1 if tail < 0 else runs[LENGTH, tail] + 1
 
 
-@njit(cache=True)
+@compiled
 def run(
     events: Ints, own: Floats, todo: Flags, config: Ints,
     take_at: Ints, kill_at: Ints, programs: Ints, constants: Floats,
@@ -321,7 +322,7 @@ def run(
     return DONE
 
 
-@njit(cache=True)
+@compiled
 def _change(
     key: int, head: int, heads: Ints, stamps: Ints, stamp: int, undo: Ints, counts: Ints
 ) -> None:
@@ -334,7 +335,7 @@ def _change(
     heads[key] = head
 
 
-@njit(cache=True)
+@compiled
 def _line(head: int, runs: Ints) -> Ints:
     """The runs of a list, the newest first."""
     line = np.empty(runs[LENGTH, head], np.int64)
@@ -345,7 +346,7 @@ def _line(head: int, runs: Ints) -> Ints:
     return line
 
 
-@njit(cache=True)
+@compiled
 def _release(
     head: int, i: int, newest: int, steps: int,
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
@@ -381,7 +382,7 @@ def _release(
     return tail
 
 
-@njit(cache=True)
+@compiled
 def pass_time(
     keys: Ints, ts: int, config: Ints, heads: Ints, stamps: Ints, newest: Ints, stamp: int,
     runs: Ints, bindings: Ints, undo: Ints, matches: Ints, counts: Ints,
@@ -414,7 +415,7 @@ def pass_time(
     return DONE
 
 
-@njit(cache=True)
+@compiled
 def _advance(
     head: int, ts: int, i: int, newest: int, steps: int, within: int,
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
@@ -449,7 +450,7 @@ def _advance(
     return tail
 
 
-@njit(cache=True)
+@compiled
 def go_back(undo: Ints, todo: Flags, found: Flags, heads: Ints) -> int:
     """Give keys the states of an undo log, unless an earlier one had them; keep the others' rows.
 
@@ -469,7 +470,7 @@ def go_back(undo: Ints, todo: Flags, found: Flags, heads: Ints) -> int:
     return kept
 
 
-@njit(cache=True)
+@compiled
 def compact(
     roots: Ints, runs: Ints, bindings: Ints, values: Floats, counts: Ints
 ) -> tuple[Ints, Ints]:
