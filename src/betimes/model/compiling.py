@@ -1,23 +1,24 @@
 """Compiled functions whose cache on disk never goes stale.
 
-numba compiles a function at its first call, and keeps the machine code on disk if asked to. It
-looks at one source file per function: a function that calls one in another file, or that uses a
-constant from there, keeps running the old code after that file has changed. Here, the cache of a
-module's functions depends on the *sources* of the module: its own file and, transitively, the
-files of its package (`betimes`) that it imports. Their contents, with the versions of numba and
-NumPy, give a fingerprint, which names the folder:
+numba compiles a function at its first call, and can cache the machine code on disk. It checks one
+source file per function: a function that calls another one in a different file, or uses a constant
+from there, keeps running the old code after that file has changed. Here, the cache of a module's
+functions depends on the *sources* of the module: its own file and, transitively, the files that it
+imports from its own top-level package (`betimes`). A hash of their contents and of the versions of
+numba and NumPy is the *fingerprint*, which names the folder:
 
     ~/.cache/betimes/betimes.ordering.kernel.feed-1f0c5a3e9b7d2468
 
-Any change gives another folder; all processes that run the same code share one, wherever they run
-and however they were started. The parent folder is, in this order, below `NUMBA_CACHE_DIR`, below
-`XDG_CACHE_HOME`, or below `~/.cache`. If it is not writable, numba chooses the place, and the
-fingerprint still decides whether what is found there is current. If numba finds no place either,
-every process compiles anew.
+Any change leads to another folder, and all processes that run the same code share one, no matter
+how they were started. The folder `betimes` is in `NUMBA_CACHE_DIR` if that is set, otherwise in
+`XDG_CACHE_HOME` or `~/.cache`. If it is not writable, numba chooses the place, and the fingerprint
+still decides whether what it finds there is current. If numba finds no place either, every process
+compiles.
 
-The sources are read when a function is decorated, because a file that changes later is not what
-this process runs. Folders are looked for at the first call. Whoever makes a new folder removes
-those that no process has used for `UNUSED` seconds: other versions of betimes may be in use.
+The fingerprint is taken when a function is decorated, because this process does not run what is
+written to a file later. The folder is looked up at the first call. A process that makes a new
+folder removes those that no process has used for `UNUSED` seconds, and leaves the younger ones to
+other versions of betimes.
 """
 
 from __future__ import annotations

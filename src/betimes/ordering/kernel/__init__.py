@@ -1,37 +1,40 @@
-"""The ordering unit's loop, compiled: one call takes a whole batch, whatever its size.
+"""The ordering unit's loop, compiled: one call takes a whole batch of any size.
 
 The terms are those of the glossary. For every arrival, in order of arrival:
 
 1. A clock event (its type has the role `CLOCK`) whose time is more than `MAX_SKEW` ahead of the
    clock is *suspect*: it does not move the clock. If a sound clock event follows, the suspects are
-   rejected; if `CONFIRM` of them come in a row, the stream really jumped and the clock follows.
+   rejected. If `CONFIRM` of them come in a row, the stream has really jumped: the clock follows.
 2. A measured event (`MEASURED`) waits, with its effective time `ts - head_start`, for the next
-   clock update, which tells its delay: `clock - effective time`.
-3. A clock event that is not behind the clock updates it: the waiting delays are learned, the slack
-   is set anew by the policy, and the release frontier moves. A silent one (`SILENT`) moves clock
-   and frontier only: what it would measure is how long nothing came.
+   clock update, which reveals its delay: `clock - effective time`.
+3. A clock event that is not behind the clock updates it: the unit learns the waiting delays, the
+   policy sets the slack, and the release frontier moves. A silent clock event (`SILENT`) only moves
+   the clock and the frontier: it would measure nothing but how long the stream was quiet.
 
-Nothing above needs the sorted buffer, so a batch is handled in three sweeps: *merge* the batch
-(sorted beforehand by NumPy) into the sorted buffer, walk the *path* of clock and slack along the
-arrivals, then *release*. An event's place on the path is the arrival at which it would have been
-released had events come singly:
+None of this needs the sorted buffer, so the loop makes three sweeps over a batch: it *merges* the
+batch (which NumPy has sorted) into the sorted buffer (`buffer`), walks the *path* of clock and
+slack along the arrivals (`path`, which learns through `learning`), and then *releases* (`release`).
+The place of an event on the path is the arrival at which it would have been released if the events
+had been fed one by one:
 
-* attenuation 1 (paper *slack*, Algorithm 1): the first clock update at or after its own arrival
-  with `ts + slack <= clock`; releasing and settling are one;
-* below 1 (paper *speculation*, Algorithms 1 and 2): the first arrival at or after its own at which
-  the frontier, the largest `clock - attenuation * slack` so far, has reached it. An event that
-  lands behind the frontier is released at once, and what stands behind it is replayed. It settles
-  at the first clock update at or after its arrival with `ts + slack <= clock`: not before its own
-  delay was measured.
+* With attenuation 1 (paper *slack*, Algorithm 1), it is the first clock update at or after the
+  event's own arrival with `ts + slack <= clock`. The event settles when it is released.
+* Below 1 (paper *speculation*, Algorithms 1 and 2), it is the first arrival at or after its own at
+  which the frontier has reached the event. The frontier is the largest `clock - holding time` so
+  far (`holding`). An event that lands behind the frontier is released at once, and everything
+  after it that was released is replayed. The event settles at the first clock update at or after
+  its arrival with `ts + slack <= clock`, and so never before its own delay was measured.
 
-Invariant: the events of the buffer that are released but not settled are a prefix of it.
+Invariant: the events in the buffer that are released but not settled are a prefix of the buffer.
 
 The quantile policy learns from what each event *needed*: the smallest slack with which nothing
-later would have been released before it, `clock - successor + 1`, where the successor is the next
-larger time that had arrived. The successors of a batch are found in one backward sweep: unlink the
-new events from the merged list in reverse order of arrival; what stands behind an event when it is
-unlinked had arrived before it. An event that came too late to tell (its successor is released)
-counts with its whole lateness.
+later would have been released before it. That is `clock - successor + 1`, where the successor is
+the next larger time that had already arrived. One backward sweep finds the successors of a batch:
+it unlinks the new events from the merged list in reverse order of arrival, and what follows an
+event when it is unlinked had arrived before it. If the successor is already released, the event
+came too late to tell, and counts with its whole lateness.
+
+`layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
 
 from betimes.ordering.kernel.batch import feed

@@ -20,12 +20,13 @@ def feed(
     ts: Ints, codes: Codes, heads: Ints, order: Ints,
     work: Ints, links: Ints, side: Ints, out: Ints, start: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
-    """Feed a batch: `order` lists the events that are buffered, sorted by (ts, arrival).
+    """Feed a batch: `order` lists the events to be buffered, sorted by (ts, arrival).
 
-    `out` receives the released (from `start` on), the replayed and the settled events, `side` the
-    rows of rejected and of late events behind their number, `work[:3]` the path. Returned are the
-    three counts (that of the settled is -1 where they are the released ones), the numbers of
-    rejected and late events, how many suspects are open, where the buffer ends, clock and slack.
+    `out` receives the released (from `start` on), the replayed and the settled events; `side` the
+    rows of rejected and of late events, each list after its length; `work[:3]` the path. Returns
+    the counts of released, replayed and settled events (-1 if the settled ones are the released
+    ones), the counts of rejected and late events, the number of open suspects, the end of the
+    buffer, the clock and the slack.
     """
     n = len(ts)
     if n == 1 and not types[ROLE, codes[0]] & BUFFERED:

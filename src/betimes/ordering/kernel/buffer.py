@@ -1,4 +1,4 @@
-"""The sorted buffer: new events are merged into it, and rejected ones taken out of it."""
+"""The sorted buffer: merging new events into it, and taking rejected ones out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from betimes.ordering.kernel.layout import ARRIVALS, CODE, FAR, HEAD, ROW, SIZE,
 def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
     """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place.
 
-    `places` gets the place of each new event; it may be empty if nobody asks.
+    `places` receives the place of each new event; pass an empty array if you do not need them.
     """
     head, size, row0 = state[HEAD], state[SIZE], state[ARRIVALS]
     old = head + size - 1
@@ -18,7 +18,7 @@ def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places
     free = old + len(order)
     while new >= 0:
         i = order[new]
-        # Not <=: an equal time that came earlier stays in front.
+        # Not >=: of two equal times, the one that came earlier stays in front.
         while old >= head and buffer[TS, old] > ts[i]:
             buffer[TS, free] = buffer[TS, old]
             buffer[ROW, free] = buffer[ROW, old]
@@ -40,7 +40,7 @@ def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places
 def find_successors(
     buffer: Ints, lowest: int, end: int, places: Ints, successors: Ints, links: Ints
 ) -> None:
-    """For each new event the next larger time that had arrived before it (FAR if none)."""
+    """Find, for each new event, the next larger time that had arrived before it (FAR if none)."""
     for k in range(lowest, end):
         links[0, k - lowest] = k - 1
         links[1, k - lowest] = k + 1
@@ -50,7 +50,7 @@ def find_successors(
             continue
         after = links[1, k - lowest]
         before = links[0, k - lowest]
-        # Equal times that had arrived stand in front, so whatever stands behind is later.
+        # Equal times that arrived before are in front, so whatever follows is later.
         successors[i] = buffer[TS, after] if after < end else FAR
         if after < end:
             links[0, after - lowest] = before
@@ -60,7 +60,7 @@ def find_successors(
 
 @compiled
 def take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
-    """Take rejected suspects out of the buffer; being far ahead, they stand at its end."""
+    """Take rejected suspects out of the buffer; they are far ahead, so search from its end."""
     for k in range(1, rejected[0] + 1):
         at = state[HEAD] + state[SIZE] - 1
         while at >= state[HEAD] and buffer[ROW, at] != rejected[k]:

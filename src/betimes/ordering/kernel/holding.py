@@ -1,11 +1,12 @@
 """How long an event is held back: attenuation x slack, in whole microseconds, rounded up.
 
-The product that counts is the one of the numbers that people write: 0.07 x 100 is 7, although the
-nearest float to 0.07 is a little larger and the product rounded up would be 8. The float and the
-product each are off by at most half a unit in the last place, so taking off twice their sum, and
-rounding up then, gives the exact result as long as the product is below 2**51 (71 years).
+What counts is the product of the numbers as people write them: 0.07 x 100 is 7, although the float
+nearest to 0.07 is slightly larger, so that its product, rounded up, would be 8. The float and the
+product each add a relative error of at most 2**-53. Reducing the product by 2**-51 before rounding
+up removes both, and changes nothing else as long as the product is below 2**51 (71 years) and the
+attenuation has no more digits than a float can tell apart.
 
-Everything that has to know when an event is released asks here: the loop, the stages that pass
+Everything that needs to know when an event is released asks here: the loop, the stages that pass
 time to detectors with deadlines, and the reference in `betimes.testing`.
 """
 

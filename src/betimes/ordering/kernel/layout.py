@@ -13,17 +13,17 @@ NEVER = -(2**63)
 FAR = 2**63 - 1
 CONFIRM = 3
 FADE = 1.0 / 256.0
-"""Weight of the newest delay in the running mean and deviation: "recent" is some 256 delays."""
+"""Weight of the newest delay in the running mean and deviation: about 256 delays are "recent"."""
 
 CAUTION = 0.9
-"""The quantile policy aims at this share of `max_late`, because it can only follow the stream."""
+"""The quantile policy aims at this share of `max_late`, because it lags behind the stream."""
 
 # Roles of a type, as bits.
 CLOCK, MEASURED, BUFFERED, NOTICE, SILENT = 1, 2, 4, 8, 16
 
 LARGEST, DECAYING, QUANTILE = 0, 1, 2
 
-# Integer state: configuration first, then what is learned, then the buffer, then the counters.
+# Integer state: configuration, what is learned, the buffer, and the counters, in this order.
 (
     POLICY, MIN_SLACK, MAX_SLACK, MAX_SKEW, WINDOW,
     NOW, SLACK, TOP, WAITING, OLDEST_WAITING, OLDEST_NOTICE,
@@ -36,9 +36,9 @@ LARGEST, DECAYING, QUANTILE = 0, 1, 2
 ) = range(41)  # fmt: skip
 
 LEARNED = slice(NOW, SUSPECTS)
-"""The part of the state that the stream has taught: clock, slack and what they rest on."""
+"""What the unit has learned from the stream: clock, slack, and what they follow from."""
 
-# Float state: configuration, then what is learned.
+# Float state: configuration, and what is learned.
 MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, N_FLOATS = range(8)
 
 LEARNED_FLOATS = slice(BASE, N_FLOATS)

@@ -1,7 +1,8 @@
-"""What the stream teaches: delays, needs, and the slack that follows from them by the policy.
+"""Learning from the stream: delays, needs, and the slack that the policy derives from them.
 
-The quantile policy keeps a window of what the last events needed. Only its largest values can
-become the slack, so only these are kept sorted.
+The quantile policy keeps a window of what the latest events needed. Only the largest values can
+become the slack, so only these are kept sorted: `window[0]` is a ring of all values, `window[1]`
+the sorted ones from `KEPT_FROM` on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 
 @compiled
 def _rank(state: Ints, floats: Floats) -> int:
-    """The k-th largest of n is exceeded by a new value with probability k / (n + 1)."""
+    """The k whose k-th largest value is the slack: of n values, k / (n + 1) exceed it."""
     return max(1, int(CAUTION * floats[MAX_LATE] * (state[IN_WINDOW] + 1)))
 
 
@@ -42,8 +43,7 @@ def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
 def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
     """Put a value into the window in place of the oldest one.
 
-    Only the largest values matter: all from `KEPT_FROM` on are kept sorted, the others only wait
-    for their turn to leave.
+    Values below `KEPT_FROM` are only in the ring, until it is their turn to leave.
     """
     ring, kept = window[0], window[1]
     at = state[WINDOW_AT]
@@ -90,7 +90,7 @@ def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
 def learn_need(
     state: Ints, floats: Floats, window: Ints, ts: int, head_start: int, successor: int
 ) -> None:
-    """Quantile policy: note how much slack this event would have needed to come in order."""
+    """Quantile policy: note how much slack this event would have needed to be released in order."""
     now = state[NOW]
     need = 0
     if now != NEVER:
@@ -107,7 +107,7 @@ def learn_need(
 
 @compiled
 def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> None:
-    """Take in the delays of the events that waited for this clock update."""
+    """Learn the delays of the events that waited for this clock update."""
     now = state[NOW]
     if state[OLDEST_WAITING] != FAR:
         delay = now - state[OLDEST_WAITING]
@@ -139,7 +139,7 @@ def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> No
 
 @compiled
 def set_slack(state: Ints, floats: Floats, window: Ints) -> None:
-    """The policy: what has been learned becomes the slack."""
+    """Set the slack from what was learned, by the policy."""
     if state[POLICY] == LARGEST:
         slack = state[TOP]
     elif state[POLICY] == DECAYING:

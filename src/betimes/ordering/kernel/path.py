@@ -1,4 +1,4 @@
-"""The path of clock and slack along the arrivals, and which clock events are suspect."""
+"""The path of clock and slack along the arrivals, and the judgement of suspect clock events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 
 @compiled
 def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
-    """Judge a clock event's time; `rejected[0]` counts the rows that follow it there."""
+    """Judge the time of a clock event; rejected rows go to `rejected`, after their number."""
     if now == NEVER or time - now <= state[MAX_SKEW] or time <= state[FRONTIER]:
         for k in range(state[SUSPECTS]):
             rejected[0] += 1
@@ -32,7 +32,7 @@ def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> b
 
 @compiled
 def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -> int:
-    """Quantile policy: remember the largest time that has arrived and been passed."""
+    """Quantile policy: remember the largest time that has arrived and that the frontier passed."""
     frontier = state[NOW] - state[SLACK]
     if frontier > state[PASSED]:
         state[PASSED] = frontier
@@ -48,14 +48,14 @@ def walk(
     state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
     ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
 ) -> bool:  # fmt: skip
-    """Walk the clock and the slack along the arrivals; say whether any event may be late.
+    """Walk the clock and the slack along the arrivals; return whether any event may be late.
 
-    `path` gets, per arrival: the clock, the slack, and, if this was a clock update, up to which
-    time it lets events pass.
+    `path` receives, per arrival, the clock, the slack, and the time up to which a clock update
+    lets events pass (NEVER if this was no update).
     """
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
-    # As long as no delay exceeds the largest so far, that policy has nothing to do.
+    # The policy "largest" has nothing to do until a delay exceeds the largest so far.
     quick = state[POLICY] == LARGEST and not spread
     row0 = state[ARRIVALS]
     cursor, end = state[HEAD], state[HEAD] + state[SIZE]

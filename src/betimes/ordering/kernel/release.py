@@ -1,4 +1,4 @@
-"""What is handed out, replayed and settled, each event with its place on the path."""
+"""Release: which events are handed out, replayed, settled or late, and at which place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
 
 @compiled
 def _next_update(path: Ints, start: int, ts: int) -> int:
-    """The first clock update from `start` on that lets an event of this time pass."""
+    """Find the first clock update from `start` on that lets an event of this time pass."""
     for p in range(start, path.shape[1]):
         if ts <= path[2, p]:
             return p
@@ -31,7 +31,7 @@ def _next_update(path: Ints, start: int, ts: int) -> int:
 
 @compiled
 def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start: int) -> None:
-    """Attenuation 1: clock updates hand out what has waited for the whole slack; it settles."""
+    """Attenuation 1: clock updates hand out and settle what has waited for the whole slack."""
     n, row0 = path.shape[1], state[ARRIVALS]
     furthest = NEVER
     for p in range(n):
@@ -43,7 +43,7 @@ def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start
             p += 1
         place = p
         if buffer[ROW, at] - row0 > p:
-            # It arrived after its place had passed: the next update that lets it pass.
+            # It arrived after that update: take the next one that lets it pass.
             place = _next_update(path, buffer[ROW, at] - row0, buffer[TS, at])
         if place < n:
             _put_out(released, start + count, buffer, at, row0 + place)
@@ -69,7 +69,7 @@ def release_early(
 ) -> None:  # fmt: skip
     """Attenuation below 1: hand out up to the frontier, replay behind it, settle by the slack.
 
-    `behind` is how many new events landed before something that had been released.
+    `behind` is the number of new events that landed before a released one.
     """
     n, row0 = path.shape[1], state[ARRIVALS]
     released, replayed, settled = out[0], out[1], out[2]
@@ -83,7 +83,7 @@ def release_early(
             state[FRONTIER] = max(state[FRONTIER], path[0, p] - hold)
         if path[2, p] != NEVER:
             last_update = p
-            # Nothing learned yet: the newest instant stays open.
+            # Even if nothing is learned yet, the newest instant stays open.
             state[SETTLED_TO] = max(state[SETTLED_TO], path[0, p] - max(slack, 1))
         reach[0, p] = state[FRONTIER]
         reach[1, p] = state[SETTLED_TO]
@@ -112,7 +112,7 @@ def release_early(
         place = p
         arrival = buffer[ROW, k] - row0
         if arrival > p:
-            # It arrived after its place had settled: the next update settles it.
+            # It arrived after that update: the next one settles it.
             place = arrival
             while place <= last_update and path[2, place] == NEVER:
                 place += 1
@@ -138,9 +138,9 @@ def find_late(
     state: Ints, top: int, types: Ints, ts: Ints, codes: Codes, settled: Ints, start: int,
     tops: Ints, late: Ints,
 ) -> None:  # fmt: skip
-    """New events that something later had been settled before; `late[0]` counts them.
+    """Find the new events that arrived after a later one had settled; `late[0]` counts them.
 
-    `top` is the largest time settled before this batch.
+    `top` is the largest time that settled before this batch.
     """
     n, row0 = len(ts), state[ARRIVALS]
     tops[:] = NEVER

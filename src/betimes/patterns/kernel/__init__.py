@@ -1,29 +1,32 @@
 """Compiled patterns: the automaton's loop over columns of events, by key.
 
-A *run* is a partial match of a key: how many steps it has bound (its state), where it started, and
-its bindings. The runs of a key are a linked list, the newest first. Lists are never changed: an
-event that changes a run makes new nodes for it and for the newer ones, and shares the older ones.
-So the state of a key is one number, the head of its list, and to remember a state for going back
-is to remember that number.
+A *run* is a partial match of one key: the number of steps it has bound (its state), where it
+started, and its bindings. The runs of a key form a linked list, the newest first. Lists are
+immutable: an event that changes a run makes new nodes for it and for the newer runs, and shares the
+older ones. So the state of a key is one number, the head of its list, and remembering a state to go
+back to means remembering that number.
 
-For every event, in order, and every run of its key, the oldest first:
+For every event, in order, and every run of its key, the oldest first (`matching`, `runs`):
 
 1. A run whose window is over is dropped.
-2. An event that is forbidden while the run waits ends it, unless it completes the match.
-3. An event that the next step takes moves it on.
-4. A run that waits strictly for the very next event, and did not get it, ends.
+2. An event that is forbidden while the run waits ends the run, unless it completes the match.
+3. An event that the next step takes advances the run.
+4. A run that accepts only the very next event, and did not take it, ends.
 
-Then an event that the first step takes begins a run. A run that has bound all steps is a match as
-soon as no older run is open, and takes with it all runs that started up to its last event (skip
-past last).
+Then, an event that the first step takes starts a run. A run that has bound all steps becomes a
+match as soon as no older run is open. The match removes all runs that started up to its last event
+(skip past last).
 
 If no condition looks at earlier steps (the pattern is *uniform*), an older run is never behind a
-newer one: they see the same events, and move on and end alike. Then the first run that is complete
-is a match at once, and without a window a run that comes to where an older one already waits can
-never matter again, and is dropped: there are never more runs than steps.
+newer one: both see the same events, and advance and end alike. So the first complete run is a match
+at once. Without a window, a run that reaches the state of an older run can never matter again and
+is dropped: there are never more runs than steps.
 
-Conditions that look at earlier steps are programs for a stack of numbers; null is NaN, and so is a
-truth value that nobody knows.
+Conditions that look at earlier steps are programs for a stack machine (`conditions`). Its numbers
+are floats; NaN means null, or an unknown truth value.
+
+`layout` names the rows and fields of all arrays; `memory` goes back to earlier states, and frees
+what no state refers to.
 """
 
 from betimes.patterns.kernel.layout import (  # isort: skip

@@ -1,4 +1,4 @@
-"""Conditions that look at earlier steps: programs for a stack of numbers."""
+"""Conditions that look at earlier steps: programs for a stack machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.patterns.kernel.layout import (  # isort: skip
 
 @compiled
 def _nth(bindings: Ints, last: int, back: int) -> int:
-    """The binding so many places before the last one of a run."""
+    """The binding `back` places before the last one of a run."""
     for _ in range(back):
         last = bindings[PREVIOUS, last]
     return last

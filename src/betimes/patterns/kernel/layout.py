@@ -16,11 +16,12 @@ NEXT, STATE, START_TS, START_ARRIVAL, BOUND, LENGTH, N_RUN = range(7)
 PREVIOUS, EVENT, BOUND_TS, BOUND_ARRIVAL, N_BOUND = range(5)
 # Configuration.
 STEPS, WITHIN, UNIFORM, STRICT, LIMIT, N_CONFIG = range(6)
-# Counters: how far the arenas and the outputs are filled, where the loop stands, and how much room
-# it needs to go on.
+# Counters: how full the arenas and the outputs are, which event is next, and how much room the loop
+# needs to continue.
 RUNS, BINDINGS, MATCHES, UNDONE, NOW, NEED, N_COUNT = range(7)
-# Rows of the array of matches: the event at which it is told, the time if it was told before that
-# event because windows were over (else -1), the newest arrival that it rests on, then its events.
+# Rows of the array of matches: the event at which the match is told; the time, if it is told
+# before that event because a window ended (else -1); the newest arrival that it depends on; then
+# its events.
 TOLD, DUE, NEWEST, EVENTS = range(4)
 # Answers.
 DONE, GROW, TOO_MANY = range(3)
@@ -30,6 +31,6 @@ DONE, GROW, TOO_MANY = range(3)
     EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, AND, OR, NOT, IS_NULL,
 ) = range(21)  # fmt: skip
 END = 2**63 - 1
-"""The time at which everything is over."""
+"""The time after all events: every window is over."""
 BOUND_PLACE = 64
-"""Steps at most: their conditions are bits of a number."""
+"""Above the largest number of steps: each has one bit of an integer."""

@@ -1,4 +1,4 @@
-"""The two loops: events in order, and time that passes without events."""
+"""The two loops: over events in order, and over keys for which time passes without events."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def run(
     heads: Ints, stamps: Ints, newest: Ints, stamp: int, runs: Ints, bindings: Ints,
     values: Floats, undo: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Handle events from `counts[NOW]` on; `todo` tells the keys that are meant, if it has any.
+    """Handle events from `counts[NOW]` on, of the keys in `todo` or, if that is empty, of all keys.
 
-    `take_at` and `kill_at` say for each step where its program begins and ends in `programs`;
-    `newest` is the newest arrival that each key's state rests on.
+    `take_at` and `kill_at` hold the start and the end of each step's program in `programs`;
+    `newest` holds the newest arrival that each key's state depends on.
     """
     steps, within, uniform = config[STEPS], config[WITHIN], config[UNIFORM] != 0
     some = len(todo) > 0
@@ -79,7 +79,7 @@ def run(
                         bindings, values, last, state, stack,
                     )
                 )  # fmt: skip
-                # What completes a match does so even if it is forbidden.
+                # An event that completes the match does so even if it is forbidden.
                 if (kill >> state) & 1 and not (takes and state + 1 == steps) and (
                     kill_at[0, state] == kill_at[1, state]
                     or holds(
@@ -145,9 +145,9 @@ def pass_time(
     keys: Ints, ts: int, config: Ints, heads: Ints, stamps: Ints, newest: Ints, stamp: int,
     runs: Ints, bindings: Ints, undo: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Time has come to `ts` for these keys: close windows, tell what waited for that.
+    """Let time advance to `ts` for these keys: close windows, and tell the matches that waited.
 
-    Matches are told with the place of their key among `keys`.
+    Instead of an event, each match refers to the index of its key in `keys`.
     """
     for i in range(counts[NOW], len(keys)):
         counts[NOW] = i

@@ -1,4 +1,4 @@
-"""Going back to earlier states, and dropping what no state leads to any more."""
+"""Going back to earlier states, and freeing what no state refers to any more."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from betimes.patterns.kernel.layout import (  # isort: skip
 
 @compiled
 def go_back(undo: Ints, todo: Flags, found: Flags, heads: Ints) -> int:
-    """Give keys the states of an undo log, unless an earlier one had them; keep the others' rows.
+    """Give the keys in `todo` their states from an undo log, unless an earlier log has done so.
 
-    Returns how many rows were kept; they are moved to the front.
+    Moves the rows of the other keys to the front, and returns their number.
     """
     kept = 0
     for at in range(undo.shape[1]):
@@ -35,9 +35,9 @@ def go_back(undo: Ints, todo: Flags, found: Flags, heads: Ints) -> int:
 def compact(
     roots: Ints, runs: Ints, bindings: Ints, values: Floats, counts: Ints
 ) -> tuple[Ints, Ints]:
-    """Drop what no root leads to; return where each run has gone, and the events still bound.
+    """Drop what no root refers to; return the new place of each run, and the events still bound.
 
-    What a node points to is older and stands before it, so one sweep forward moves everything.
+    A node points to older nodes, which come before it, so one forward sweep moves everything.
     """
     keep_run = np.zeros(counts[RUNS], np.bool_)
     keep_bound = np.zeros(counts[BINDINGS], np.bool_)

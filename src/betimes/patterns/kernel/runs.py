@@ -1,4 +1,4 @@
-"""Runs: the lists of partial matches per key, and the matches that come out of them."""
+"""Runs: the list of partial matches of each key, and the matches that they become."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tell(
     last: int,
     steps: int,
 ) -> None:
-    """Write down a match: at which event or time it is told, and the numbers of its events."""
+    """Record a match: the event or time at which it is told, and the numbers of its events."""
     n = counts[MATCHES]
     counts[MATCHES] += 1
     matches[TOLD, n] = i
@@ -73,7 +73,7 @@ def release(
     head: int, i: int, newest: int, steps: int,
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Tell the complete runs before which no older one is open; return the head of the rest."""
+    """Tell the complete runs that no older open run holds back; return the head of the rest."""
     line = _line(head, runs)
     length = len(line)
     kept = length
@@ -109,7 +109,7 @@ def advance(
     head: int, ts: int, i: int, newest: int, steps: int, within: int,
     runs: Ints, bindings: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Drop the runs whose windows are over, and tell the complete ones that waited for them."""
+    """Drop the runs whose windows are over, and tell the complete runs that waited for them."""
     line = _line(head, runs)
     length = len(line)
     tail, due, waits = -1, -1, False
@@ -143,7 +143,7 @@ def advance(
 def change(
     key: int, head: int, heads: Ints, stamps: Ints, stamp: int, undo: Ints, counts: Ints
 ) -> None:
-    """Give a key another state; the first time in a segment, note the one it had."""
+    """Give a key a new state; the first time in a segment, log the old one for going back."""
     if stamps[key] != stamp:
         stamps[key] = stamp
         undo[0, counts[UNDONE]] = key
