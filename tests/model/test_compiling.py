@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 from betimes.model import compiling
-from betimes.ordering import kernel
 
 HELPER = """
 from betimes.model.compiling import compiled
@@ -64,7 +64,7 @@ def write(folder: Path, *, factor: int = 2, more: str = "") -> None:
 
 
 def run(package: Path, cache: Path, **variables: str) -> Outcome:
-    """Call the loop in a process of its own, started somewhere else; warnings are errors."""
+    """Call the loop in a new process; warnings are errors."""
     paths = [str(package), str(Path(compiling.__file__).parents[2])]
     environment = {
         **{k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"},
@@ -200,11 +200,27 @@ def test_only_imports_of_the_same_package_count() -> None:
     assert not list(compiling._imports("betimes.model.batch", source))
 
 
-def test_the_kernels_are_cached_with_all_their_sources() -> None:
-    feed: Callable[..., object] = kernel.feed
-    name = feed.__module__
-    assert compiling.fingerprint(name) == compiling.fingerprint(name)
-    assert compiling.fingerprint("betimes.patterns.kernel") != compiling.fingerprint(name)
+@pytest.mark.parametrize(
+    ("package", "module", "parts"),
+    [
+        (
+            "betimes.ordering.kernel",
+            "batch",
+            {"buffer", "holding", "layout", "learning", "path", "release"},
+        ),
+        ("betimes.patterns.kernel", "matching", {"conditions", "layout", "runs"}),
+        ("betimes.apps.soccer.detectors", "kernel", set()),
+    ],
+)
+def test_the_sources_of_a_loop_are_its_parts(package: str, module: str, parts: set[str]) -> None:
+    """All that it is made from, and no more: what is listed here compiles anew when it changes."""
+    importlib.import_module(f"{package}.{module}")
+    sources = compiling._sources(f"{package}.{module}")
+    assert sources is not None
+    assert set(sources) == {
+        "betimes.model.compiling",
+        *(f"{package}.{part}" for part in {module, *parts}),
+    }
 
 
 def test_a_function_without_a_file_is_compiled_and_not_cached() -> None:

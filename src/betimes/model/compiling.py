@@ -74,6 +74,21 @@ def compiled(function: F) -> F:
 
 def fingerprint(module: str) -> str | None:
     """A hash of everything a module's compiled code is made from; None if a source is missing."""
+    sources = _sources(module)
+    if sources is None:
+        return None
+    parts = [numba.__version__, np.__version__]
+    parts += (f"{name} {sources[name].digest}" for name in sorted(sources))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+class _Source(NamedTuple):
+    digest: str
+    imports: list[str]
+
+
+def _sources(module: str) -> dict[str, _Source] | None:
+    """The sources of a module, by module; None if one is missing."""
     todo, sources = [module], dict[str, _Source]()
     while todo:
         name = todo.pop()
@@ -83,14 +98,7 @@ def fingerprint(module: str) -> str | None:
                 return None
             sources[name] = source
             todo += source.imports
-    parts = [numba.__version__, np.__version__]
-    parts += (f"{name} {sources[name].digest}" for name in sorted(sources))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-class _Source(NamedTuple):
-    digest: str
-    imports: list[str]
+    return sources
 
 
 def _source(name: str) -> _Source | None:
