@@ -71,15 +71,24 @@ def release_early(
 
     `behind` is the number of new events that landed before a released one.
     """
-    n, row0 = path.shape[1], state[ARRIVALS]
-    released, replayed, settled = out[0], out[1], out[2]
+    last_update = _find_reach(state, floats[ATTENUATION], path, reach)
+    at = _hand_out(state, buffer, reach, behind, out)
+    _settle(state, buffer, path, reach, at, last_update, out[2])
+
+
+@compiled
+def _find_reach(state: Ints, attenuation: float, path: Ints, reach: Ints) -> int:
+    """Find, per arrival, up to which time events are released and settled by then.
+
+    Returns the last clock update (-1 if there was none).
+    """
     slack, hold = -1, 0
     last_update = -1
-    for p in range(n):
+    for p in range(path.shape[1]):
         if path[0, p] != NEVER:
             if path[1, p] != slack:
                 slack = path[1, p]
-                hold = holding_time(floats[ATTENUATION], slack)
+                hold = holding_time(attenuation, slack)
             state[FRONTIER] = max(state[FRONTIER], path[0, p] - hold)
         if path[2, p] != NEVER:
             last_update = p
@@ -87,6 +96,16 @@ def release_early(
             state[SETTLED_TO] = max(state[SETTLED_TO], path[0, p] - max(slack, 1))
         reach[0, p] = state[FRONTIER]
         reach[1, p] = state[SETTLED_TO]
+    return last_update
+
+
+@compiled
+def _hand_out(state: Ints, buffer: Ints, reach: Ints, behind: int, out: Ints) -> int:
+    """Replay from the first new event that landed behind, release the rest up to the frontier.
+
+    Returns the end of the released events in the buffer.
+    """
+    row0, released, replayed = state[ARRIVALS], out[0], out[1]
     head, end = state[HEAD], state[HEAD] + state[SIZE]
     at = head + state[RELEASED] + behind
     if behind:
@@ -105,6 +124,15 @@ def release_early(
         count += 1
         at += 1
     state[OUT_RELEASED] = count
+    return int(at)
+
+
+@compiled
+def _settle(
+    state: Ints, buffer: Ints, path: Ints, reach: Ints, at: int, last_update: int, settled: Ints
+) -> None:  # fmt: skip
+    """Settle released events, which end at `at`, and take them out of the buffer."""
+    row0, head, end = state[ARRIVALS], state[HEAD], state[HEAD] + state[SIZE]
     k, stay, count, p = head, head, 0, 0
     while last_update >= 0 and k < at and buffer[TS, k] <= state[SETTLED_TO]:
         while reach[1, p] < buffer[TS, k] or path[2, p] == NEVER:
