@@ -223,6 +223,22 @@ def test_the_sources_of_a_loop_are_its_parts(package: str, module: str, parts: s
     }
 
 
+def test_a_module_that_is_reloaded_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loop = importlib.import_module("sample.loop")
+    before = compiling._loaded("sample.loop")
+    write(tmp_path, factor=30)
+    assert compiling._loaded("sample.loop") == before  # what runs is what was loaded
+    importlib.reload(loop)
+    assert compiling._loaded("sample.loop") != before
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sample"]:
+        del sys.modules[name]
+
+
 def test_a_function_without_a_file_is_compiled_and_not_cached() -> None:
     made: dict[str, Callable[[int], int]] = {}
     exec("def twice(x):\n    return 2 * x", {"__name__": compiling.__name__}, made)

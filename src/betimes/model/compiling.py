@@ -65,11 +65,23 @@ def compiled(function: F) -> F:
     """
     made: Any = numba.njit(function)
     if made is not function:  # as with NUMBA_DISABLE_JIT
-        # What was typed at a prompt is in no file, so nothing tells when it changes.
-        file = getattr(sys.modules.get(function.__module__), "__file__", None)
-        known = file == function.__code__.co_filename
-        made._cache = _Cache(function, fingerprint(function.__module__) if known else None)
+        module = sys.modules.get(function.__module__)
+        # A function typed at a prompt is in no file, so nothing tells when it changes.
+        in_file = getattr(module, "__file__", None) == function.__code__.co_filename
+        made._cache = _Cache(function, _loaded(function.__module__) if in_file else None)
     return cast(F, made)
+
+
+_fingerprints: dict[str, tuple[object, str | None]] = {}
+
+
+def _loaded(module: str) -> str | None:
+    """The fingerprint of a module, taken once each time it is loaded."""
+    spec = getattr(sys.modules[module], "__spec__", None)  # each reload makes a new one
+    known = _fingerprints.get(module)
+    if known is None or known[0] is not spec:
+        known = _fingerprints[module] = spec, fingerprint(module)
+    return known[1]
 
 
 def fingerprint(module: str) -> str | None:
