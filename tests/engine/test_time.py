@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.model.detector import DetectorError
+from betimes.patterns import pattern
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut
 from tests.engine.material import Count, feed_all, flat, one_by_one, standing, streams
@@ -198,3 +201,51 @@ def test_a_deadline_that_does_not_move_is_named() -> None:
     engine = Engine(made, attenuation=0.0)
     with pytest.raises(DetectorError, match=r"'Stuck' failed .* its deadline is still 3 after"):
         one_by_one(engine, [Event("A", 3), Event("A", 4)])
+
+
+class Overdue:
+    """Tells when `after` microseconds have passed since the A at 0."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.deadline: int | None = None
+
+    def on_event(self, event: Event) -> None:
+        if event.ts == 0:
+            self.deadline = self.after
+
+    def on_time(self, ts: int) -> Event:
+        self.deadline = None
+        return Event("overdue", ts)
+
+
+def seen(event: Event) -> Event:
+    return Event("seen", event.ts)
+
+
+@example(0.07, 100)
+@settings(max_examples=60)
+@given(st.integers(0, 100).map(lambda percent: percent / 100), st.integers(1, 300))
+def test_deadlines_pass_exactly_when_events_of_their_time_are_released(
+    attenuation: float, slack: int
+) -> None:
+    """In every stage that passes time: of Python detectors and of compiled patterns."""
+    due = 1_000
+    made = Hierarchy(clock="C")
+    made.add(Overdue(due), on="A", emits="overdue")
+    # The match of the second A waits until the first one, which is older, has run out of time.
+    made.add(pattern("A B", within=f"{due}us", where="A.k == B.k", emits="matched"))
+    made.add(seen, on="D", emits="seen")
+    first, second = {"k": 1}, {"k": 2}
+    early = [
+        Event("C", 0), Event("A", 0, first), Event("A", 1, second), Event("B", 2, second),
+        Event("D", due),
+    ]  # fmt: skip
+    engine = Engine(made, attenuation=attenuation, slack=slack)
+    assert not [change for event in early for change in engine.feed(event)]
+    told: dict[str, int] = {}
+    for clock in range(due - 1, due + slack + 1):
+        for change in engine.feed(Event("C", clock)):
+            told.setdefault(change.type, clock)
+    released = due + math.ceil(Fraction(str(attenuation)) * slack)
+    assert told == {"overdue": released, "matched": released, "seen": released}

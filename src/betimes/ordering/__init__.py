@@ -1,9 +1,18 @@
 """Ordering: clock, delays, slack, and the unit that puts a stream in order by them."""
 
-from betimes.ordering.kernel import NEVER
+from betimes.ordering.kernel import NEVER, holding_time, holding_times
 from betimes.ordering.ordered import Handed, Ordered
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.stats import OrderingStats
 from betimes.ordering.unit import OrderingUnit
 
-__all__ = ["NEVER", "Handed", "Ordered", "OrderingStats", "OrderingUnit", "SlackPolicy"]
+__all__ = [
+    "NEVER",
+    "Handed",
+    "Ordered",
+    "OrderingStats",
+    "OrderingUnit",
+    "SlackPolicy",
+    "holding_time",
+    "holding_times",
+]

@@ -1,4 +1,4 @@
-"""The arrays around the compiled loop: its state, its buffer, its room to work in."""
+"""The arrays that the compiled loop works on: its state, its buffer, and its workspace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Codes = npt.NDArray[np.int32]
 
 _ROOM = 64
 _CHUNK = 8192
-"""Large batches of pure buffering are run in pieces whose columns stay in the processor's cache."""
+"""Large batches at attenuation 1 run in pieces of this size, whose columns fit the CPU cache."""
 
 NOTHING: Ints = np.empty((4, 0), np.int64)
 NOBODY: Ints = np.empty(0, np.int64)
@@ -25,7 +25,7 @@ _ONE: Ints = np.zeros(1, np.int64)
 
 
 class Step(msgspec.Struct, gc=False):
-    """What one run of the loop gave; events as columns (ts, row, code, place)."""
+    """The result of one run of the loop; events are columns (ts, row, code, place)."""
 
     released: Ints
     replayed: Ints
@@ -37,7 +37,7 @@ class Step(msgspec.Struct, gc=False):
 
     @classmethod
     def join(cls, steps: list[Step]) -> Step:
-        """Several steps as one, as though their arrivals had come in one batch."""
+        """Join several steps into one, as if their arrivals had come in one batch."""
         parts = [
             np.concatenate([np.atleast_1d(getattr(s, f)) for s in steps], axis=-1)
             for f in cls.__struct_fields__
@@ -48,8 +48,11 @@ class Step(msgspec.Struct, gc=False):
 
 
 def _net(steps: list[Step]) -> tuple[Ints, Ints]:
-    """What was released and replayed in the end: an event that one step released and a later one
-    replays has not been handed out yet, so it is only released, in its right place."""
+    """The net released and replayed events of several steps.
+
+    An event that one step releases and a later one replays has not been handed out in between, so
+    it counts as released only, in its right place.
+    """
     since = NOTHING
     places: dict[int, int] = {}
     for step in steps:
@@ -68,7 +71,7 @@ def _net(steps: list[Step]) -> tuple[Ints, Ints]:
 
 
 class Loop:
-    """State and buffer of one ordering unit, in the form that the compiled loop wants."""
+    """The state and the buffer of one ordering unit, in the form that the compiled loop takes."""
 
     def __init__(self, policy: SlackPolicy, max_skew: int, start: int = 0) -> None:
         self.policy = policy
@@ -80,7 +83,7 @@ class Loop:
         state[kernel.MAX_SKEW], state[kernel.WINDOW] = max_skew, policy.window
         floats[kernel.MARGIN], floats[kernel.ATTENUATION] = policy.margin, 1.0
         floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay, policy.max_late
-        # A start is to each policy what it would have learned from one delay of that length.
+        # To each policy, `start` is what it would have learned from one delay of that length.
         floats[kernel.BASE] = start
         state[kernel.FLOOR], state[kernel.FLOOR_LEFT] = start, policy.window if start else 0
         for field in (
@@ -102,9 +105,9 @@ class Loop:
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
 
     def run(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
-        """Feed a batch of any size; `types` is the table of roles, offsets and counts."""
+        """Feed a batch of any size; `types` is the table of roles, offsets and counts per type."""
         n = len(ts)
-        if n == 0:  # Nothing arrives, nothing happens, even if the attenuation was lowered.
+        if n == 0:  # Without arrivals nothing happens, even if the attenuation was lowered.
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
         if n > _CHUNK and self.floats[kernel.ATTENUATION] >= 1.0:
             return self._run_in_chunks(types, ts, codes, heads)
@@ -160,7 +163,7 @@ class Loop:
         return a, b, c, d, e
 
     def drain(self) -> Step:
-        """Hand out and settle all that is held."""
+        """Hand out and settle everything in the buffer."""
         state = self.state
         rest = np.empty((4, state[kernel.SIZE]), np.int64)
         rest[:3] = self.held
@@ -173,12 +176,12 @@ class Loop:
 
     @property
     def held(self) -> Ints:
-        """The buffer: columns ts, row, code, in order."""
+        """The buffered events in order, as columns (ts, row, code)."""
         first = self.state[kernel.HEAD]
         return self._buffer[:, first : first + self.state[kernel.SIZE]]
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything that `resume` needs."""
         return {
             "state": self.state.copy(),
             "floats": self.floats.copy(),
@@ -188,7 +191,7 @@ class Loop:
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` returned."""
         held = kept["held"]
         self.state[:] = kept["state"]
         self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0
@@ -202,7 +205,7 @@ class Loop:
         self.clock, self.slack = int(self.state[kernel.NOW]), int(self.state[kernel.SLACK])
 
     def discard(self, rows: Sequence[int]) -> None:
-        """Take rows out of the buffer."""
+        """Remove rows from the buffer."""
         held = self.held
         stay = ~np.isin(held[kernel.ROW], rows)
         released = int(self.state[kernel.RELEASED])
@@ -214,7 +217,7 @@ class Loop:
         self._end = first + kept.shape[1]
 
     def restart(self) -> Ints:
-        """Forget a clock that was wrong from the start; what it let out is settled."""
+        """Forget a clock that was wrong from the start; settle and return what it released."""
         state = self.state
         for field in (
             kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
@@ -234,20 +237,20 @@ class Loop:
         return settled
 
     def learn_from(self, other: Loop) -> None:
-        """Take over what another loop has learned about clock and delays, not its buffer."""
+        """Copy what another loop has learned about clock and delays, but not its buffer."""
         self.state[kernel.LEARNED] = other.state[kernel.LEARNED]
         self.floats[kernel.LEARNED_FLOATS] = other.floats[kernel.LEARNED_FLOATS]
         self.window = other.window.copy()
         self.waiting = other.waiting.copy()
         self.clock, self.slack = other.clock, other.slack
-        # What is settled is passed, whatever the new clock says.
+        # Whatever the new clock says, the frontier has passed what is settled.
         for passed, settled in (
             (kernel.PASSED, kernel.SETTLED_TO), (kernel.PASSED_TOP, kernel.SETTLED_TOP)
         ):  # fmt: skip
             self.state[passed] = max(self.state[passed], self.state[settled])
 
     def _make_room(self, n: int) -> None:
-        """Make room for n more events: twice what is needed, so that this stays rare."""
+        """Make room for n more events: twice the space needed, so that this stays rare."""
         if self._end + n > self._buffer.shape[1]:
             held = self.held
             size = held.shape[1]
@@ -269,7 +272,7 @@ class Loop:
 
 
 def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
-    """The events that are buffered, sorted by (ts, arrival)."""
+    """The indices of the events to be buffered, sorted by (ts, arrival)."""
     buffered = types[kernel.ROLE] & kernel.BUFFERED
     if buffered.all():
         return np.argsort(ts, kind="stable")
@@ -278,5 +281,5 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
 
 
 def _by_hand_out(events: Ints) -> Ints:
-    """In the order of handing out, which differs from that of time by late events only."""
+    """Sort events by hand-out; only late events make this differ from the order of time."""
     return events[:, np.argsort(events[kernel.AT], kind="stable")]

@@ -1,8 +1,8 @@
 """The ordering unit of the papers, event by event, as plainly as it can be said.
 
 This is what `OrderingUnit` must agree with, exactly, for every batch cut (its compiled loop shares
-no code with this module but the parsing of options). Times are integers; the buffer is a sorted
-list of `(ts, arrival number, type)`.
+no code with this module but the parsing of options and `holding_time`). Times are integers; the
+buffer is a sorted list of `(ts, arrival number, type)`.
 
 On arrival of an event:
 
@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from betimes.ordering import SlackPolicy
+from betimes.ordering import SlackPolicy, holding_time
 
 Item = tuple[int, int, str]
 
@@ -244,8 +244,7 @@ class ReferenceUnit:
         """Speculation: release up to the frontier, replay behind it, settle by the slack."""
         clock, slack = self.learned.clock, self.learned.slack
         if clock is not None:
-            hold = math.ceil(self.attenuation * slack * (1 - 1e-12))
-            self.frontier = max(self.frontier, clock - (slack if self.attenuation >= 1 else hold))
+            self.frontier = max(self.frontier, clock - holding_time(self.attenuation, slack))
         if updates and clock is not None:
             # As long as nothing is learned, the newest instant stays open.
             self.settled_to = max(self.settled_to, clock - max(slack, 1))

@@ -38,7 +38,7 @@ from betimes.engine.stages.history import ABSENT, Columns, Segment
 from betimes.engine.stages.replaying import ReplayingStage
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.model.event import Event
-from betimes.ordering import NEVER, Ordered, OrderingUnit
+from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.ordering.clock import EVERY
 
 
@@ -151,7 +151,7 @@ class RowStage(ReplayingStage):
         """For detectors with deadlines, time comes as far as events are released."""
         if not self.node.maker.timed:
             return NOTHING
-        waited = np.ceil(self.unit.attenuation * slack).astype(np.int64)
+        waited = holding_times(self.unit.attenuation, slack)
         bounds = np.concatenate(
             ([self.handling.time], np.where(clock == NEVER, -1, clock) - waited)
         )

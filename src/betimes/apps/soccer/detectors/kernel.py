@@ -3,15 +3,14 @@
 A loop goes over rows in order of time, keeps its state in arrays that the detector hands in, and
 writes what it finds into arrays, with the row that completed it. It looks at one row at a time, so
 it does not matter where the rows are cut into slices.
-
-All functions stay in this one module: numba's cache notices changes by file.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from betimes.model.compiling import compiled
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +25,7 @@ NEAR, NOT_NEAR, AROUND = range(3)
 TOUCH_LINE, GOAL_LINE = range(2)
 
 
-@njit(cache=True)
+@compiled
 def _peak(state: Ints, ts: int, a: float, kick: float, hold: int, longest: int) -> int:
     """Follow one ball's acceleration: a contact is one peak, even if it dips for a moment.
 
@@ -49,7 +48,7 @@ def _peak(state: Ints, ts: int, a: float, kick: float, hold: int, longest: int) 
     return LASTS if state[ACTIVE] == 1 else QUIET
 
 
-@njit(cache=True)
+@compiled
 def peaks(
     ts: Ints, ball: Ints, columns: Floats, kick: float, hold: int, longest: int,
     state: Ints, held: Floats, rows: Ints, starts: Ints, found: Floats,
@@ -90,7 +89,7 @@ def peaks(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _distances(
     x: float, y: float, z: float, now: int, limbs: Floats, seen: Ints, person_of: Ints,
     reach: float, stale: int, nearest: Floats,
@@ -109,7 +108,7 @@ def _distances(
             nearest[person] = distance
 
 
-@njit(cache=True)
+@compiled
 def proximity(
     ts: Ints, ball: Ints, limb: Ints, columns: Floats, person_of: Ints,
     kick: float, hold: int, longest: int, enter: float, leave: float, stale: int,
@@ -168,7 +167,7 @@ def proximity(
     return count
 
 
-@njit(cache=True)
+@compiled
 def crossings(
     ts: Ints, ball: Ints, columns: Floats, pitch: Floats, back: float,
     inside: Ints, last: Floats, last_ts: Ints,
@@ -212,7 +211,7 @@ def crossings(
     return count
 
 
-@njit(cache=True)
+@compiled
 def ticks(
     ts: Ints, ball: Ints, columns: Floats, pitch: Floats, margin: float, tick: int,
     state: Ints, rows: Ints,
@@ -234,7 +233,7 @@ def ticks(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _close(now: int, tick: int, sums: Floats, limbs: Floats, past: Floats, known: Ints,
            last: Ints, out: Floats) -> None:  # fmt: skip
     """End a tick: each person's place is the mean of the mean places of his legs."""
@@ -270,7 +269,7 @@ def _close(now: int, tick: int, sums: Floats, limbs: Floats, past: Floats, known
             out[person, 2] = length / (steps * tick * 1e-6)
 
 
-@njit(cache=True)
+@compiled
 def frames(
     ts: Ints, limb: Ints, columns: Floats, tick: int,
     now: Ints, sums: Floats, limbs: Floats, past: Floats, known: Ints, last: Ints,

@@ -31,7 +31,7 @@ from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.columns.store import Store
 from betimes.engine.stages.driver import END, NOTHING, Ints, Stage, StageOptions
 from betimes.model.event import Event
-from betimes.ordering import NEVER, Ordered, OrderingUnit
+from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
@@ -121,7 +121,7 @@ class ColumnStage(Stage):
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         if not self._program.holds_back:
             return NOTHING
-        waited = np.ceil(self.unit.attenuation * slack).astype(np.int64)
+        waited = holding_times(self.unit.attenuation, slack)
         bounds = np.concatenate(([self._passed], np.where(clock == NEVER, -1, clock) - waited))
         return np.maximum.accumulate(bounds)
 

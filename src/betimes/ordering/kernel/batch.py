@@ -1,0 +1,72 @@
+"""One batch through the unit: merge it, walk the path, release."""
+
+from __future__ import annotations
+
+from betimes.model.compiling import compiled
+from betimes.ordering.kernel.buffer import find_successors, merge, take_out
+
+from betimes.ordering.kernel.layout import (  # isort: skip
+    ARRIVALS, ATTENUATION, BUFFERED, Codes, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
+    N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
+    QUANTILE, RELEASED, ROLE, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
+)  # fmt: skip
+from betimes.ordering.kernel.path import walk
+from betimes.ordering.kernel.release import find_late, release_early, release_in_time
+
+
+@compiled
+def feed(
+    state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
+    ts: Ints, codes: Codes, heads: Ints, order: Ints,
+    work: Ints, links: Ints, side: Ints, out: Ints, start: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
+    """Feed a batch: `order` lists the events to be buffered, sorted by (ts, arrival).
+
+    `out` receives the released (from `start` on), the replayed and the settled events; `side` the
+    rows of rejected and of late events, each list after its length; `work[:3]` the path. Returns
+    the counts of released, replayed and settled events (-1 if the settled ones are the released
+    ones), the counts of rejected and late events, the number of open suspects, the end of the
+    buffer, the clock and the slack.
+    """
+    n = len(ts)
+    if n == 1 and not types[ROLE, codes[0]] & BUFFERED:
+        order = order[:0]
+    path, spare, reach = work[:3, :n], work[3, :n], work[4:6, :n]
+    state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
+    side[0, 0] = side[1, 0] = 0
+    behind = 0
+    if state[RELEASED] > 0:
+        last = buffer[TS, state[HEAD] + state[RELEASED] - 1]
+        while behind < len(order) and ts[order[behind]] < last:
+            behind += 1
+    places = reach[0] if state[POLICY] == QUANTILE else spare[:0]
+    places[:] = -1
+    lowest = merge(buffer, state, ts, codes, order, places)
+    state[PEAK] = max(state[PEAK], state[SIZE])
+    if len(places):
+        find_successors(buffer, lowest, state[HEAD] + state[SIZE], places, spare, links)
+    maybe_late = walk(
+        state, floats, types, waiting, window, buffer, ts, codes, heads, spare, path, side[0]
+    )  # fmt: skip
+    if side[0, 0]:
+        take_out(state, buffer, side[0])
+    top = state[SETTLED_TOP]
+    in_time = floats[ATTENUATION] >= 1.0 and state[RELEASED] == 0
+    if in_time:
+        release_in_time(state, buffer, path, out[0], start)
+    else:
+        release_early(state, floats, buffer, path, reach, behind, out)
+    if maybe_late:
+        settled, since = (out[0], start) if in_time else (out[2], 0)
+        find_late(state, top, types, ts, codes, settled, since, spare, side[1])
+    state[N_REPLAYED] += state[OUT_REPLAYED]
+    state[N_RELEASED] += state[OUT_RELEASED] + behind
+    state[N_SETTLED] += state[OUT_SETTLED]
+    state[N_REJECTED] += side[0, 0]
+    state[N_LATE] += side[1, 0]
+    state[ARRIVALS] += n
+    return (
+        state[OUT_RELEASED], state[OUT_REPLAYED], -1 if in_time else state[OUT_SETTLED],
+        side[0, 0], side[1, 0], state[SUSPECTS], state[HEAD] + state[SIZE],
+        state[NOW], state[SLACK],
+    )  # fmt: skip

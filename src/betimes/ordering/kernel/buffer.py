@@ -1,0 +1,71 @@
+"""The sorted buffer: merging new events into it, and taking rejected ones out."""
+
+from __future__ import annotations
+
+from betimes.model.compiling import compiled
+from betimes.ordering.kernel.layout import ARRIVALS, CODE, FAR, HEAD, ROW, SIZE, TS, Codes, Ints
+
+
+@compiled
+def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
+    """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place.
+
+    `places` receives the place of each new event; pass an empty array if you do not need them.
+    """
+    head, size, row0 = state[HEAD], state[SIZE], state[ARRIVALS]
+    old = head + size - 1
+    new = len(order) - 1
+    free = old + len(order)
+    while new >= 0:
+        i = order[new]
+        # Not >=: of two equal times, the one that came earlier stays in front.
+        while old >= head and buffer[TS, old] > ts[i]:
+            buffer[TS, free] = buffer[TS, old]
+            buffer[ROW, free] = buffer[ROW, old]
+            buffer[CODE, free] = buffer[CODE, old]
+            old -= 1
+            free -= 1
+        buffer[TS, free] = ts[i]
+        buffer[ROW, free] = row0 + i
+        buffer[CODE, free] = codes[i]
+        if len(places):
+            places[i] = free
+        free -= 1
+        new -= 1
+    state[SIZE] = size + len(order)
+    return int(free + 1)
+
+
+@compiled
+def find_successors(
+    buffer: Ints, lowest: int, end: int, places: Ints, successors: Ints, links: Ints
+) -> None:
+    """Find, for each new event, the next larger time that had arrived before it (FAR if none)."""
+    for k in range(lowest, end):
+        links[0, k - lowest] = k - 1
+        links[1, k - lowest] = k + 1
+    for i in range(len(places) - 1, -1, -1):
+        k = places[i]
+        if k < 0:
+            continue
+        after = links[1, k - lowest]
+        before = links[0, k - lowest]
+        # Equal times that arrived before are in front, so whatever follows is later.
+        successors[i] = buffer[TS, after] if after < end else FAR
+        if after < end:
+            links[0, after - lowest] = before
+        if before >= lowest:
+            links[1, before - lowest] = after
+
+
+@compiled
+def take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
+    """Take rejected suspects out of the buffer; they are far ahead, so search from its end."""
+    for k in range(1, rejected[0] + 1):
+        at = state[HEAD] + state[SIZE] - 1
+        while at >= state[HEAD] and buffer[ROW, at] != rejected[k]:
+            at -= 1
+        if at >= state[HEAD]:
+            for j in range(at, state[HEAD] + state[SIZE] - 1):
+                buffer[:, j] = buffer[:, j + 1]
+            state[SIZE] -= 1
