@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.stages import make
-from betimes.engine.stages.row_stage import RowStage
+from betimes.engine.stages.rows import RowTactic
 from betimes.model import Derived, Event, EventBatch
 
 
@@ -144,9 +143,9 @@ def _detectors(out: str, *, plain: bool) -> st.SearchStrategy[Any]:
 
 def row_by_row(hierarchy: Hierarchy, **options: Any) -> Engine:
     """An engine that hands detectors per batch Python's events, as it does above level 1."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(make, "BatchStage", RowStage)
-        return Engine(hierarchy, **options)
+    rows = copy.copy(hierarchy)
+    rows._nodes = {node.name: replace(node, tactic=RowTactic) for node in hierarchy}
+    return Engine(rows, **options)
 
 
 def in_columns(hierarchy: Hierarchy, **options: Any) -> Engine:

@@ -25,9 +25,8 @@ from betimes import (
     fold,
     pattern,
 )
-from betimes.engine.stages.columns import runs, store
-from betimes.engine.stages.columns.stage import ColumnStage
-from betimes.engine.stages.row_stage import RowStage
+from betimes.engine.stages.columns import ColumnTactic, runs, store
+from betimes.engine.stages.rows import RowTactic
 from betimes.testing.oracle import oracle
 from tests.engine.material import Watched
 
@@ -189,7 +188,7 @@ def test_both_matchers_give_the_same_rows_the_same_identity(r: random.Random) ->
                 engine = Engine(hierarchy_of(made), **options)
         changes = [*engine.feed(stream), *engine.finish()]
         by_rows = general or made.why_general() is not None
-        assert isinstance(watched.stages[0], RowStage if by_rows else ColumnStage)
+        assert isinstance(watched.stages[0].tactic, RowTactic if by_rows else ColumnTactic)
         ids.append(sorted(change.match_id for change in changes if change.status == "final"))
     assert ids[0] == ids[1]
 
@@ -202,7 +201,7 @@ def run(made: Pattern, events: Any, **options: Any) -> list[tuple[int, dict[str,
     options = {"attenuation": 0.0, "observers": [watched], **options}
     engine = Engine(hierarchy_of(made, "*"), **options)
     changes = [*engine.feed(events), *engine.finish()]
-    assert isinstance(watched.stages[0], ColumnStage)
+    assert isinstance(watched.stages[0].tactic, ColumnTactic)
     return sorted((ts, payload) for _, ts, payload in _standing(changes))
 
 
@@ -360,10 +359,11 @@ def test_runs_that_do_not_matter_any_more_are_dropped() -> None:
     for low in range(0, 5000, 100):
         engine.feed([Event("A", ts) for ts in range(low, low + 100)])
     (stage,) = watched.stages
-    assert isinstance(stage, ColumnStage)
-    head = int(stage._runs.heads[0])
-    assert stage._runs._runs[5, head] == 1  # a list of one
-    assert stage._store._size < 2000
+    tactic = stage.tactic
+    assert isinstance(tactic, ColumnTactic)
+    head = int(tactic._runs.heads[0])
+    assert tactic._runs._runs[5, head] == 1  # a list of one
+    assert tactic._store._size < 2000
 
 
 @pytest.mark.parametrize(

@@ -94,5 +94,5 @@ class ChangeWriter:
         content = f"{kind} {name} {event.type} {event.ts} {which}".encode()
         return Change(
             "insert", "final", blake2b(content, digest_size=12).hexdigest(), self.seq, kind,
-            event.ts, max(stage.final_to, 0), stage.unit.stats.slack, payload, name, cause,
+            event.ts, max(stage.finality.final_to, 0), stage.unit.stats.slack, payload, name, cause,
         )  # fmt: skip

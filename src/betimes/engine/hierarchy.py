@@ -7,16 +7,14 @@ subscribes to; input events are level 0. There is no other wiring than the names
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from betimes.engine.describe import describe, type_names
+from betimes.engine.node import Node
 from betimes.model.change import LATE, REJECTED
-from betimes.model.detector import Maker
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.event import TICK
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY, parse_clock
-from betimes.patterns import Pattern
 
 WHOLE = "the hierarchy"
 
@@ -28,34 +26,6 @@ def subject(name: str) -> str:
 
 class HierarchyError(BetimesError, ValueError):
     """The detectors cannot be wired: a cycle, a type that nobody publishes, a name used twice."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """One detector in its place."""
-
-    name: str
-    maker: Maker
-    on: tuple[str, ...]
-    emits: tuple[str, ...]
-    by: str | None
-    pattern: Pattern | None = None
-
-    @property
-    def compiles(self) -> bool:
-        """Whether it can run over columns."""
-        return self.pattern is not None and self.pattern.why_general() is None
-
-    def facts(self) -> dict[str, str]:
-        """All that makes it this detector, in words."""
-        wired = {
-            "on": ", ".join(self.on), "emits": ", ".join(self.emits), "by": self.by or "nothing",
-        }  # fmt: skip
-        return wired | (self.maker.facts() if self.pattern is None else self.pattern.facts())
-
-    def takes(self, type: str) -> bool:
-        """Whether it subscribes to input events of this type."""
-        return type in self.on or (EVERY in self.on and type != TICK)
 
 
 class Hierarchy:
@@ -82,7 +52,7 @@ class Hierarchy:
         inputs: Sequence[str] | None = None,
     ) -> None:
         self.clock = parse_clock(clock)
-        self.inputs = None if inputs is None else _names(inputs, "inputs")
+        self.inputs = None if inputs is None else type_names(inputs, "inputs")
         self._nodes: dict[str, Node] = {}
 
     def add(
@@ -100,11 +70,7 @@ class Hierarchy:
         With `by` it has one state for each value of that payload column. A pattern knows all that
         itself; what is given here goes first.
         """
-        if isinstance(detector, Pattern):
-            node = _pattern_node(detector, on, emits, by, name)
-        else:
-            maker = Maker(detector)
-            node = Node(name or maker.name, maker, _names(on, "on"), _names(emits, "emits"), by)
+        node = describe(detector, on=on, emits=emits, by=by, name=name)
         for type in {LATE, REJECTED}.intersection(node.emits):
             raise HierarchyError(
                 f"expected other names than {LATE!r} and {REJECTED!r} for what a detector makes: "
@@ -240,41 +206,5 @@ class Hierarchy:
         return "\n".join(lines)
 
 
-def _pattern_node(
-    pattern: Pattern,
-    on: str | Sequence[str] | None,
-    emits: str | Sequence[str] | None,
-    by: str | None,
-    name: str | None,
-) -> Node:
-    changed: dict[str, Any] = {"by": by or pattern.by, "name": name or pattern.name}
-    if on is not None:
-        changed["on"] = _names(on, "on")
-    if emits is not None:
-        types = _names(emits, "emits")
-        if len(types) > 1:
-            raise OptionError(
-                f"expected a pattern to publish one type, got emits={emits!r}; timed-out matches "
-                "have a type of their own with timeouts="
-            )
-        (changed["emits"],) = types
-    pattern = replace(pattern, **changed)
-    maker = Maker(pattern.make)
-    pattern.warn_of_growth()
-    return Node(
-        pattern.name or str(pattern.emits), maker, pattern.inputs, pattern.outputs, pattern.by,
-        pattern,
-    )  # fmt: skip
-
-
 def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
-
-
-def _names(value: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value or ())
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise OptionError(
-            f"expected {option} to be one or more event types, got {option}={value!r}"
-        )
-    return tuple(dict.fromkeys(names))

@@ -22,9 +22,9 @@ from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.coded import Coded
 from betimes.engine.reading.inputs import Inputs
-from betimes.engine.stages.driver import END, Ints, Stage
-from betimes.engine.stages.make import make_stage
+from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
+from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
 from betimes.model.change import Change
@@ -67,10 +67,9 @@ class SharedOrder:
                 slack=options.policy.at_level(level), max_skew=options.max_skew,
                 start=known[name].start if name in known else NOTHING_KNOWN,
             )  # fmt: skip
-            rank = level * 1000 + number
-            self.stages[name] = make_stage(
-                nodes[name], rank, unit, options, clock=hierarchy.clock, time=time,
-                observers=observers,
+            self.stages[name] = Stage(
+                nodes[name], level, level * 1000 + number, unit, options, clock=hierarchy.clock,
+                time=time, observers=observers,
             )  # fmt: skip
         for stage in self.stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
@@ -160,7 +159,7 @@ class SharedOrder:
 
     def stats(self, span: float) -> dict[str, DetectorStats]:
         """Readings by detector; `span` is the time for which the loads count."""
-        return {name: stage.stats(self._levels[name], span) for name, stage in self.stages.items()}
+        return {name: stage.stats(span) for name, stage in self.stages.items()}
 
     # Checkpoints
 
@@ -184,5 +183,5 @@ class SharedOrder:
 def _heard(stage: Stage, news: News) -> News:
     """News as its readers understand it: what one message takes back is looked up."""
     if stage.ledger is not None:
-        stage.ledger.read(news, stage.reach)
+        stage.ledger.read(news, stage.finality.reach)
     return news

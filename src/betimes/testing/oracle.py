@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from betimes.engine import Hierarchy
-from betimes.engine.hierarchy import Node
+from betimes.engine.node import Node
 from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import content
 

@@ -19,12 +19,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from betimes.engine.hierarchy import Hierarchy
 from betimes.model import OptionError
 from betimes.model.hints import nearest
 from betimes.model.identity import Identity
 from betimes.ordering.start import Start
+
+if TYPE_CHECKING:
+    from betimes.engine.hierarchy import Hierarchy
 
 
 class CalibrationError(OptionError):

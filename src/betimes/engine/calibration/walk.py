@@ -34,7 +34,8 @@ from betimes.engine.calibration.configuration import (
 )
 from betimes.engine.calibration.iterative import Recording, batches_of
 from betimes.engine.calibration.probes import Probe
-from betimes.engine.hierarchy import Hierarchy, Node
+from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.node import Node
 from betimes.model import Duration, EventBatch, microseconds
 from betimes.model.hints import nearest
 from betimes.ordering import OrderingUnit

@@ -6,7 +6,8 @@ Equal outputs are told apart by a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -14,8 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.hierarchy import Node
 from betimes.engine.news.news import Output, Place
+from betimes.engine.node import Node
+from betimes.engine.options import EngineOptions
+from betimes.model import microseconds
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
@@ -106,17 +109,15 @@ class Path:
 class OutputMaker:
     """Makes the outputs of one detector."""
 
-    def __init__(
-        self, node: Node, rank: int, group_of: Callable[[Any], Any], retention: int
-    ) -> None:
+    def __init__(self, node: Node, rank: int, options: EngineOptions) -> None:
         self.path = Path((NEVER, 0))
         self.copies: dict[str, int] = {}
         """Which numbers equal outputs have taken, as bits, by what they hash to."""
         self._name = node.name
         self._is_batch = node.maker.kind == "batch"
         self._rank = rank
-        self._retention = retention
-        self._group_of = group_of
+        self._retention = microseconds(options.retention)
+        self._group_of = partial(node.group, grouped=options.by is not None)
 
     def make(
         self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any

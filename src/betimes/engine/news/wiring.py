@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from betimes.engine.news.news import News, Output
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.stages.driver import Ints, Stage
-from betimes.engine.stages.history import pick
-from betimes.engine.stages.row_stage import RowStage
-from betimes.model import PSEUDO, Event, EventBatch
+from betimes.engine.stages.driver import Stage
+from betimes.engine.stages.tactic import Ints
+from betimes.model import PSEUDO, EventBatch
 
 
 def news_for(
@@ -62,30 +61,5 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
         head_start=heads,
     )
     found = dict(zip(place[len(notices) :].tolist(), outputs, strict=True))
-
-    def event(index: int) -> Event:
-        known = found.get(index)
-        return known.event if known else inputs.event(int(was.searchsorted(index)))
-
-    return Arrivals(columns, merged(at, made_at), *_taken(stage, inputs, was, found), event, found)
-
-
-def _taken(
-    stage: Stage, inputs: Arrivals, was: Ints, outputs: dict[int, Output]
-) -> tuple[Ints, list[Event], list[Any] | None]:
-    """What the detector takes of input events and outputs: indices, events, keys, in order."""
-    assert isinstance(stage, RowStage)
-    mine, events = list(outputs), [output.event for output in outputs.values()]
-    keys: list[Any] | None = None
-    if inputs.keys is not None:
-        keys = [stage.key(output.event, output.group) for output in outputs.values()]
-    if inputs.events:
-        mine = was[inputs.wanted].tolist() + mine
-        events = inputs.events + events
-        keys = None if keys is None or inputs.keys is None else inputs.keys + keys
-    order = sorted(range(len(mine)), key=mine.__getitem__)
-    return (
-        np.array(pick(mine, order), np.int64),
-        pick(events, order),
-        None if keys is None else pick(keys, order),
-    )
+    assert stage.upper is not None
+    return stage.upper.join(inputs, columns, merged(at, made_at), was, found)

@@ -1,4 +1,4 @@
-"""The arrivals of one stage in one batch, and those that still wait to be handled."""
+"""The arrivals of one stage in one batch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.news import Output
-from betimes.engine.stages.history import pick
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
-
-
-_SPARE = 4096
-"""So many rows more than needed are kept, so that dropping them is rare."""
 
 
 class Arrivals:
@@ -55,92 +50,3 @@ class Arrivals:
     def one(self, index: int) -> tuple[Event, int]:
         """An arrival as an event, and its number."""
         return self.event(index), int(self.at[index])
-
-
-class Waiting:
-    """Arrivals that the detector takes, by the ordering unit's row numbers, until handed out."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        """The row number of the next arrival."""
-        self.outputs: dict[int, Output] = {}
-        self.rows: dict[str, int] = {}
-        """The rows of outputs of other stages, by their identity."""
-        self._rows: Ints = np.empty(0, np.int64)
-        self._gaps = 0
-        """From this index on, row numbers follow each other."""
-        self._events: list[Event] = []
-        self._at: Ints = np.empty(0, np.int64)
-        self._keys: list[Any] = []
-
-    def put(self, arrivals: Arrivals) -> int:
-        """Keep arrivals; return the row number of the first."""
-        first = self.count
-        self.count += len(arrivals.batch)
-        at = arrivals.at
-        if len(arrivals.wanted) < len(at):
-            at = at[arrivals.wanted]
-            self._gaps = len(self._rows) + len(at)
-        if arrivals.events:
-            self._rows = np.concatenate((self._rows, first + arrivals.wanted))
-            self._at = np.concatenate((self._at, at))
-            self._events += arrivals.events
-            if arrivals.keys is not None:
-                self._keys += arrivals.keys
-        for index, output in arrivals.outputs.items():
-            self.outputs[first + index] = output
-            self.rows[output.id] = first + index
-        return first
-
-    def take(self, rows: Ints) -> tuple[list[Event], Ints, list[Any] | None]:
-        """Events, arrival numbers and keys of these rows."""
-        if not len(rows):
-            return [], rows, None
-        at = self._indices(rows)
-        numbers = at.tolist()
-        keys = pick(self._keys, numbers) if self._keys else None
-        return pick(self._events, numbers), self._at[at], keys
-
-    def _indices(self, rows: Ints) -> Ints:
-        """Where these rows are; behind the last gap their numbers tell."""
-        gaps = self._gaps
-        if gaps == len(self._rows):
-            return self._rows.searchsorted(rows)
-        at: Ints = rows - (self._rows[gaps] - gaps)
-        before = np.flatnonzero(at < gaps)
-        if len(before):
-            at[before] = self._rows.searchsorted(rows[before])
-        return at
-
-    def trim(self, held: Ints) -> None:
-        """Drop what is not held any more."""
-        if len(self._rows) > 2 * len(held) + _SPARE:
-            held = np.sort(held)
-            kept = self._rows.searchsorted(held)
-            # Clock events are held too, but not kept here.
-            kept = kept[self._rows.take(kept, mode="clip") == held]
-            self._rows, self._at = self._rows[kept], self._at[kept]
-            self._gaps = len(kept)
-            numbers = kept.tolist()
-            self._events = pick(self._events, numbers)
-            self._keys = pick(self._keys, numbers) if self._keys else []
-
-    def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
-        return {
-            "count": self.count,
-            "outputs": {row: output.state_of() for row, output in self.outputs.items()},
-            "rows": self._rows,
-            "events": self._events,
-            "at": self._at,
-            "keys": self._keys,
-        }
-
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
-        self.count = kept["count"]
-        self.outputs = {row: Output.resumed(o) for row, o in kept["outputs"].items()}
-        self.rows = {output.id: row for row, output in self.outputs.items()}
-        self._rows, self._events, self._at = kept["rows"], kept["events"], kept["at"]
-        self._keys = kept["keys"]
-        self._gaps = len(self._rows)

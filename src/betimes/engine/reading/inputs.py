@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.engine.reading.coded import Coded
-from betimes.engine.stages.history import pick
+from betimes.engine.reading.coded import Coded, pick
 from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
 from betimes.model.event import Event

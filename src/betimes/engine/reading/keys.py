@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.engine.hierarchy import Node
+from betimes.engine.node import Node
 from betimes.engine.reading.coded import Coded
-from betimes.engine.stages.driver import NOTHING
 from betimes.model.batch import EventBatch
 from betimes.ordering.clock import EVERY
 
@@ -49,7 +48,7 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
     """The numbers of the keys of events that a detector takes; `groups` are the engine's own."""
     by, who = node.by, f"detector {node.name!r}"
     if not len(part):
-        return NOTHING
+        return np.empty(0, np.int64)
     if by is None:
         if groups is None:
             return np.full(len(part), keys.codes([None])[0])

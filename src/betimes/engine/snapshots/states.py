@@ -9,6 +9,7 @@ attribute by attribute (immutable values cost a reference). Anything deeper is c
 from __future__ import annotations
 
 import copy
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,6 +30,13 @@ _FLAT: dict[type, Callable[[Any], Any]] = {
 
 Snapshot = Any
 """What a detector's state looks like from outside: a dictionary, or its own snapshot."""
+
+
+class Absent:
+    """The snapshot of a detector that does not exist yet."""
+
+
+ABSENT = Absent()
 
 
 def _is_flat(value: Any) -> bool:
@@ -170,6 +178,18 @@ class Snapshotter:
             detector.__dict__.clear()
             detector.__dict__.update(state)
         return detector
+
+    def restored(self, saved: Snapshot) -> Any:
+        """A detector in a saved state, or in its first one if there was none."""
+        return self.make() if saved is ABSENT else self.restore(saved)
+
+    def size(self, snapshots: Iterable[Snapshot]) -> int:
+        """What snapshots take in bytes; what they share counts once."""
+        sizes: dict[int, int] = {}
+        for saved in snapshots:
+            for part in (saved, *(saved.values() if isinstance(saved, dict) else ())):
+                sizes[id(part)] = sys.getsizeof(part)
+        return sum(sizes.values())
 
     def _attributes(self, detector: Any) -> dict[str, Any]:
         attributes: dict[str, Any] = detector.__dict__ if self._has_dict else {}

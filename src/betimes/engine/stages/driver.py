@@ -1,187 +1,178 @@
-"""A stage: one detector behind its ordering unit. What all kinds of stages have in common.
+"""A stage: one detector behind its ordering unit. The driver of the protocol, the same for all.
 
-A stage takes what arrives in a batch, once, and tells what that changes. Its outputs are
-provisional until everything up to their causes is settled, and itself final; what is older than
-anybody may still ask for is forgotten. How events are handled, and how a stage goes back when one
-lands before others that were handled, is the business of its kind: `RowStage` hands events to
-Python detectors, `ColumnStage` runs compiled patterns over columns.
+A stage takes what arrives in a batch, once, and tells what that changes:
+
+1. The ordering unit says which events may be handled now, and up to where order is certain.
+2. Events that come too late are put aside, if the policy says so or history is gone.
+3. The tactic handles the others. Those that land before others that were handled, and handled
+   events that were taken back from below, disturb the keys they belong to; these go back.
+4. Old and new outputs are compared by identity, which is content: what is in both has not changed.
+   With full retraction all outputs since the disturbance are taken back and published again.
+5. Outputs whose cause, and all that stands before it, is settled and itself final become final.
+6. What is older than anybody may still ask for is forgotten.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from betimes.engine.attenuation import Load
-from betimes.engine.hierarchy import Node
 from betimes.engine.news.ledger import Ledger
-from betimes.engine.news.news import News, Output
+from betimes.engine.news.news import News, Output, Void
 from betimes.engine.news.outputs import OutputMaker, Path
+from betimes.engine.node import Node
+from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
-from betimes.engine.snapshots.spacing import SnapshotModel
+from betimes.engine.stages.failures import Failures
+from betimes.engine.stages.finality import Finality
+from betimes.engine.stages.lateness import Lateness
 from betimes.engine.stages.observers import Observer
-from betimes.engine.stages.retraction import Retraction, Technique
+from betimes.engine.stages.retraction import Retraction
+from betimes.engine.stages.tactic import END, NOTHING, Ints, Moment, Replay, Setting, Tactic
 from betimes.engine.stats import DetectorStats, StageCounts
-from betimes.model.event import TICK, Event
-from betimes.ordering import NEVER, Ordered, OrderingUnit
-from betimes.ordering.clock import EVERY
-
-Ints = npt.NDArray[np.int64]
-END = 2**63 - 1
-NOTHING: Ints = np.empty(0, np.int64)
+from betimes.model import microseconds
+from betimes.model.event import Event
+from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 
 
-@dataclass(frozen=True)
-class StageOptions:
-    """What the engine was told, as far as it concerns every stage."""
+class Stage:
+    """One detector, its ordering unit, and the tactic that runs it.
 
-    clock: tuple[str, ...] | None
-    retraction: Technique
-    retention: int
-    late: str
-    errors: str
-    grouped: bool
-    """Whether the engine splits the stream."""
-    snapshots: SnapshotModel
-    time: Callable[[], float]
-    observers: tuple[Observer, ...] = ()
+    It has more attributes than most classes: each is one part of the protocol above.
+    """
 
-
-class Stage(ABC):
-    """One detector, its ordering unit, its outputs."""
-
-    def __init__(self, node: Node, rank: int, unit: OrderingUnit, options: StageOptions) -> None:
+    def __init__(
+        self,
+        node: Node,
+        level: int,
+        rank: int,
+        unit: OrderingUnit,
+        options: EngineOptions,
+        *,
+        clock: tuple[str, ...] | None,
+        time: Callable[[], float],
+        observers: Sequence[Observer] = (),
+    ) -> None:
         self.node = node
-        self.rank = rank
+        self.level = level
         self.unit = unit
-        self.clock = options.clock
-        self.retraction = Retraction(options.retraction)
         self.counts = StageCounts()
-        self._outputs = OutputMaker(node, rank, self._group, options.retention)
-        self.final_to = -1
-        """Everything up to this time is settled and final."""
-        self._settled = -1
-        """Order is certain up to this time, as far as the clock tells."""
-        self._retention = options.retention
-        self._late = options.late
-        self._grouped = options.grouped
-        self._time = options.time
-        self._open: dict[str, Output] = {}
-        self._unsure: dict[str, int] = {}
-        self._too_late: dict[int, int] = {}
-        self._suspects: dict[int, tuple[Event, int]] = {}
-        """Clock events that may be absurd, by the unit's row number, with their arrivals."""
-        self._loaded = (0.0, 0.0, 0)
-        self._load: Load | None = None
-        self.observers = options.observers
+        self.finality = Finality(microseconds(options.retention), self.counts)
         self.below: list[Stage] = []
         """The stages that publish what this one subscribes to."""
-        self.ledger = None if options.retraction == "on-demand" else Ledger()
+        self._observers = tuple(observers)
+        self._time = time
+        self._load = _Meter(self.counts)
+        self._lateness = Lateness(options.late, node, self.counts)
+        self._outputs = OutputMaker(node, rank, options)
+        self._failures = Failures(options.errors)
+        self._retraction = Retraction(options.retraction)
+        setting = Setting(
+            node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
+            time,
+        )  # fmt: skip
+        self.upper = None if level == 1 else node.tactic_above(setting)
+        """The tactic, if it runs above the first level."""
+        self.tactic: Tactic = self.upper or node.tactic(setting)
+        compares = self.tactic.weighs and options.retraction != "on-demand"
+        self.ledger = Ledger() if compares else None
         """What the readers of this stage remember of it."""
-        self.reach = -1
-        """Nothing before this time will be gone back to."""
-        self._horizon = -1
-        self._dated_back = 0
+        self._row = 0
+        """The unit's number of the next arrival."""
+        self._suspects: dict[int, tuple[Event, int]] = {}
+        """Clock events that may be absurd, by the unit's row number, with their arrivals."""
 
-    @abstractmethod
+    # One batch
+
+    def arrivals(self, inputs: Inputs) -> Arrivals:
+        """What of a batch of input events arrives here; nothing is taken in yet."""
+        return self.tactic.read(inputs)
+
     def step(
         self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
     ) -> News:
         """Take what arrives in a batch; `first` is the number of the batch's first arrival."""
+        began = self._time()
+        news = News()
+        self._hear(arrivals, deleted, confirmed, first)
+        row = self._row
+        self._row += len(arrivals.batch)
+        answer = self.unit.feed(arrivals.batch)
+        for observer in self._observers:
+            observer.arrived(self, arrivals.batch, answer)
+        self.tactic.put(row, arrivals)
+        self._follow(arrivals, answer, news, row)
+        self._note_suspects(arrivals, answer, row, news)
+        last = int(arrivals.at[-1]) if len(arrivals.at) else first
+        self._handle(answer, arrivals.at, row, last, self._outputs.path.time, news)
+        self.tactic.tidy(self.unit.held_rows)
+        self._settle(news)
+        self.counts.busy += self._time() - began
+        return news
 
-    @abstractmethod
-    def arrivals(self, inputs: Inputs) -> Arrivals:
-        """What of a batch of input events arrives here; nothing is taken in yet.
-
-        Bad events are named.
-        """
-
-    def sees(self, type: str) -> bool:
-        """Whether input events of this type concern it: it takes them, or they move its clock."""
-        clock = self.clock
-        moves = clock is None or EVERY in clock or type in clock or type == TICK
-        return moves or self.node.takes(type)
-
-    @abstractmethod
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything is final."""
+        began = self._time()
+        news = News()
+        self._outputs.path = Path(self._outputs.path.end)
+        self._handle(self.unit.finish(), np.array([last]), 0, last, time, news, ends=True)
+        self._settle(news)
+        self.counts.busy += self._time() - began
+        return news
 
-    @abstractmethod
-    def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere, as data."""
+    def _hear(
+        self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
+    ) -> None:
+        """What the stages below have taken back, confirmed and published."""
+        unsure = self.finality.unsure
+        for output in deleted:
+            unsure.pop(output.id, None)
+            if output.id in self._lateness.aside:
+                self._lateness.aside.discard(output.id)
+                continue
+            assert self.upper is not None
+            waiting = self.upper.withdraw(output, first, self.finality.final_to)
+            if waiting is not None:
+                self.unit.discard([waiting])
+        for output in confirmed:
+            unsure.pop(output.id, None)
+        for output in arrivals.outputs.values():
+            if not output.final:
+                unsure[output.id] = output.event.ts
 
-    @abstractmethod
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
-
-    @property
-    @abstractmethod
-    def remembered(self) -> int:
-        """How many handled events it could go back to."""
-
-    @abstractmethod
-    def snapshots(self) -> tuple[int, int]:
-        """How many states it could go back to, and what they take in bytes."""
-
-    @abstractmethod
-    def _forget(self, before: int) -> Iterable[list[Output]]:
-        """Forget what was handled before a time; give back the outputs of that time."""
-
-    def _judge_failures(self) -> None:  # noqa: B027 - compiled patterns have none
-        """A failure whose place is final is the detector's own."""
-
-    def load(self) -> Load:
-        """What the stage did since it was asked last."""
-        counts, before = self.counts, self._loaded
-        self._loaded = (counts.busy, counts.replaying, counts.handled)
-        self._load = Load(
-            busy=counts.busy - before[0],
-            replaying=counts.replaying - before[1],
-            released=counts.handled - before[2],
-            slack=self.unit.stats.slack,
-        )
-        return self._load
-
-    def stats(self, level: int, span: float) -> DetectorStats:
-        """Readings; `span` is the time for which the last load counts."""
-        unit, counts = self.unit.stats, self.counts
-        snapshots, snapshot_bytes = self.snapshots()
-        return DetectorStats(
-            detector=self.node.name,
-            level=level,
-            clock=unit.clock,
-            slack=unit.slack,
-            attenuation=unit.attenuation,
-            buffered=unit.buffered,
-            remembered=self.remembered,
-            released=unit.released,
-            handled=counts.handled,
-            replays=counts.replays,
-            replayed=counts.replayed,
-            snapshots=snapshots,
-            snapshot_bytes=snapshot_bytes,
-            retracted=counts.retracted,
-            late=counts.late,
-            errors=counts.errors,
-            retraction=f"{self.retraction.technique}: {self.retraction.reason}",
-            latency_provisional=counts.first_latency / counts.made if counts.made else None,
-            latency_final=counts.final_latency / counts.finals if counts.finals else None,
-            busy=counts.busy,
-            busy_factor=0.0 if self._load is None else self._load.busy / span,
-        )
+    def _handle(
+        self,
+        answer: Ordered,
+        at: Ints,
+        row: int,
+        last: int,
+        time: int,
+        news: News,
+        *,
+        ends: bool = False,
+    ) -> None:
+        """Have the tactic handle what the unit hands out, and tell what comes of it."""
+        finality = self.finality
+        events, rows = self.tactic.take(*_first_handed(answer, at, row))
+        events = self._lateness.sift(events, rows, finality, news)
+        if ends:
+            finality.settled = END
+            finality.unsure.clear()
+        moment = Moment(finality.certain(), finality.final_to, finality.reach, last, time)
+        for told in self.tactic.handle(events, moment):
+            if isinstance(told, Replay):
+                self._republish(told, news)
+            else:
+                self._publish(told, news)
 
     # Order
 
     def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
-        for observer in self.observers:
-            observer.arrived(self, arrivals.batch, answer)
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
         bounds = self._pass_time(clock, slack)
@@ -190,36 +181,37 @@ class Stage(ABC):
         self._outputs.path = path
         if not len(clock):
             return
+        finality, repairs = self.finality, self._lateness.repairs
         told = 0 if before[0] == NEVER else before[1]
         steady = clock.min() != NEVER and (slack == told).all()
-        if steady and self._late == "repair":
+        if steady and repairs:
             # The common case: most is certain where the clock is furthest.
-            self._settled = max(self._settled, int(clock.max()) - max(told, 1))
+            finality.settled = max(finality.settled, int(clock.max()) - max(told, 1))
             return
         # As long as nothing is learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
         if clock[0] == NEVER:
             certain[clock == NEVER] = -1
-        if self._late != "repair":
-            self._note_late(arrivals, certain, row)
-        self._settled = max(self._settled, int(certain.max()))
+        if not repairs:
+            self._lateness.note(arrivals, certain, finality.settled, row)
+        finality.settled = max(finality.settled, int(certain.max()))
         if slack[-1] != told or self.unit.policy != "largest":
             known = np.where(clock == NEVER, 0, slack)
             for index in np.flatnonzero(np.diff(known, prepend=told) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
                 news.notices.append((int(arrivals.at[index]), ts))
 
-    def _pass_time(self, clock: Ints, slack: Ints) -> Ints:  # noqa: ARG002
-        """How far time comes with each arrival, if the detector wants to know."""
-        return NOTHING
+    def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
+        """How far time comes with each arrival, if the detector wants to know.
 
-    def _note_late(self, arrivals: Arrivals, certain: Ints, row: int) -> None:
-        """Note the events that come after their place has settled, and by how much."""
-        settled = np.maximum.accumulate(np.concatenate(([self._settled], certain[:-1])))
-        wanted = np.array([self.node.takes(name) for name in arrivals.batch.types])
-        late = (arrivals.batch.ts < settled) & wanted[arrivals.batch.codes]
-        for index in np.flatnonzero(late).tolist():
-            self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
+        It comes as far as events are released.
+        """
+        passed = self.tactic.passed
+        if passed is None:
+            return NOTHING
+        waited = holding_times(self.unit.attenuation, slack)
+        bounds = np.concatenate(([passed], np.where(clock == NEVER, -1, clock) - waited))
+        return np.maximum.accumulate(bounds)
 
     def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, news: News) -> None:
         """Report clock events that were put aside; remember those that may be."""
@@ -232,90 +224,170 @@ class Stage(ABC):
         self._suspects = {
             number: self._suspects.get(number) or arrivals.one(number - row) for number in open_
         }
-
-    def _certain(self) -> int:
-        """Events up to this time can only be disturbed by one that breaks the slack."""
-        return min(self._settled, min(self._unsure.values(), default=END + 1) - 1)
+        if len(rejected):
+            self.tactic.drop(rejected)
 
     # Outputs
 
     def _publish(self, outputs: list[Output], news: News) -> None:
-        """Tell outputs; what is certain already is final at once, the others wait for it."""
+        """Tell outputs."""
         news.inserted += outputs
-        for observer in self.observers:
+        self.finality.publish(outputs)
+        for observer in self._observers:
             observer.made(self, outputs)
-        certain, open_, dated_back = self._certain(), self._open, self._dated_back
-        first = last = finals = 0
-        for output in outputs:
-            ts, cause, detected = output.event.ts, output.cause[0], output.detected_at
-            if detected > ts:
-                first += detected - ts
-            if cause - ts > dated_back:
-                dated_back = cause - ts
-            if cause > certain:
-                open_[output.id] = output
-            elif not output.final:
-                output.final = True
-                finals += 1
-                last += _settling(output, ts)
-        self._dated_back = dated_back
-        self.counts.made += len(outputs)
-        self.counts.first_latency += first
-        self.counts.finals += finals
-        self.counts.final_latency += last
 
-    def may_change_from(self) -> int:
-        """No output of an earlier time will be taken back any more."""
-        return self._horizon - self._dated_back
+    def _republish(self, replay: Replay, news: News) -> None:
+        """Tell what a replay changed: the differences, or all since if retraction is full.
+
+        The technique is that of the replay: one that ended early has not seen all since.
+        """
+        old, new = replay.old, replay.new
+        for observer in self._observers:
+            observer.replayed(self, replay.key, replay.handled)
+        stay = {id(output) for output in new} & {id(output) for output in old}
+        gone = [output for output in old if id(output) not in stay]
+        if self.tactic.weighs:
+            self._retraction.note(
+                outputs=len(old), changed=len(gone), spared=replay.spared,
+                comparing=replay.comparing, handling=replay.process,
+            )  # fmt: skip
+        if not old and not new:
+            return
+        if replay.on_demand:
+            if replay.why:
+                for output in gone:
+                    output.why = replay.why
+            news.deleted += gone
+        else:
+            # A detector per batch may be handed its events in other batches, and so tell other
+            # causes than before.
+            since = min([replay.place, *(output.cause for output in gone)])
+            gone = [output for output in old if output.cause >= since]
+            stay -= {id(output) for output in gone}
+            news.voids.append(Void(replay.key, since, replay.why))
+        for output in gone:
+            self.finality.open.pop(output.id, None)
+        self.counts.retracted += len(gone)
+        for observer in self._observers:
+            observer.retracted(self, gone)
+        self._publish([output for output in new if id(output) not in stay], news)
 
     def _settle(self, news: News) -> None:
         """Outputs become final; what is older than anybody may still ask for is forgotten."""
-        self.final_to = self._certain()
-        self._judge_failures()
-        for output in [o for o in self._open.values() if o.cause[0] <= self.final_to]:
-            del self._open[output.id]
-            if not output.final:
-                output.final = True
-                self.counts.finals += 1
-                self.counts.final_latency += _settling(output, output.event.ts)
-                news.confirmed.append(output)
-        self._horizon = max(self._horizon, self.final_to - self._retention)
-        changeable = [stage.may_change_from() for stage in self.below]
-        self.reach = min([self._horizon, *changeable])
-        for outputs in self._forget(self.reach):
+        finality = self.finality
+        finality.advance()
+        self.counts.errors += self._failures.judge(finality.final_to)
+        news.confirmed += finality.confirmed()
+        reach = finality.move_horizon(stage.finality for stage in self.below)
+        self._failures.forget(reach)
+        for outputs in self.tactic.forget(reach):
             self._outputs.unmake(outputs)
+        for observer in self._observers:
+            observer.settled(self, finality.final_to)
 
-    def _common_state(self) -> dict[str, Any]:
-        """What every kind of stage must keep, beside its history."""
+    # Readings
+
+    def load(self) -> Load:
+        """What the stage did since it was asked last."""
+        return self._load.read(self.unit.stats.slack)
+
+    def stats(self, span: float) -> DetectorStats:
+        """Readings; `span` is the time for which the last load counts."""
+        unit, counts = self.unit.stats, self.counts
+        snapshots, snapshot_bytes = self.tactic.snapshots()
+        return DetectorStats(
+            detector=self.node.name,
+            level=self.level,
+            clock=unit.clock,
+            slack=unit.slack,
+            attenuation=unit.attenuation,
+            buffered=unit.buffered,
+            remembered=self.tactic.remembered,
+            released=unit.released,
+            handled=counts.handled,
+            replays=counts.replays,
+            replayed=counts.replayed,
+            snapshots=snapshots,
+            snapshot_bytes=snapshot_bytes,
+            retracted=counts.retracted,
+            late=counts.late,
+            errors=counts.errors,
+            retraction=f"{self._retraction.technique}: {self._retraction.reason}",
+            latency_provisional=counts.first_latency / counts.made if counts.made else None,
+            latency_final=counts.final_latency / counts.finals if counts.finals else None,
+            busy=counts.busy,
+            busy_factor=self._load.last.busy / span if self._load.last else 0.0,
+        )
+
+    # Checkpoints
+
+    def state_of(self) -> dict[str, Any]:
+        """All that must be kept to resume elsewhere, as data."""
+        tactic = self.tactic.state_of()
+        outputs = list(self.tactic.outputs())
+        number = {id(output): number for number, output in enumerate(outputs)}
         return {
-            "unsure": self._unsure,
+            **self.finality.state_of(),
+            "unit": self.unit.state_of(),
+            "row": self._row,
             "copies": self._outputs.copies,
-            "too_late": self._too_late,
+            "lateness": self._lateness.state_of(),
             "suspects": self._suspects,
-            "settled": (self._settled, self.final_to),
             "before": self._outputs.path.end,
-            "horizon": (self._horizon, self._dated_back),
+            "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
+            "outputs": [output.state_of() for output in outputs],
+            "open": [number[id(output)] for output in self.finality.open.values()],
+            "tactic": tactic,
         }
 
-    def _resume_common(self, kept: dict[str, Any]) -> None:
-        self._unsure, self._outputs.copies = kept["unsure"], kept["copies"]
-        self._too_late, self._suspects = kept["too_late"], kept["suspects"]
-        self._settled, self.final_to = kept["settled"]
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Resume from what `state_of` kept."""
+        self.finality.resume(kept)
+        self.unit.resume(kept["unit"])
+        self._row, self._suspects = kept["row"], kept["suspects"]
+        self._outputs.copies = kept["copies"]
         self._outputs.path = Path(kept["before"])
-        self._horizon, self._dated_back = kept["horizon"]
+        self._lateness.resume(kept["lateness"])
+        self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
             setattr(self.counts, name, value)
+        outputs = [Output.resumed(state) for state in kept["outputs"]]
+        self.finality.open = {outputs[n].id: outputs[n] for n in kept["open"]}
+        if self.ledger is not None:
+            self.ledger.note(outputs)
+        self.tactic.resume(kept["tactic"], iter(outputs))
 
-    def _group(self, key: Any) -> Any:
-        """The part of a key that is the engine's own."""
-        if not self._grouped:
-            return None
-        return key if self.node.by is None else key[0]
+
+class _Meter:
+    """What a stage does between two looks at it."""
+
+    def __init__(self, counts: StageCounts) -> None:
+        self._counts = counts
+        self._before = (0.0, 0.0, 0)
+        self.last: Load | None = None
+
+    def read(self, slack: int) -> Load:
+        counts, before = self._counts, self._before
+        self._before = (counts.busy, counts.replaying, counts.handled)
+        self.last = Load(
+            busy=counts.busy - before[0],
+            replaying=counts.replaying - before[1],
+            released=counts.handled - before[2],
+            slack=slack,
+        )
+        return self.last
 
 
-def _settling(output: Output, ts: int) -> int:
-    """How long after `ts` an output would have settled had events come singly."""
-    settled = output.cause[0] + output.slack
-    when = output.detected_at if output.detected_at > settled else settled
-    return when - ts if when > ts else 0
+def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
+    """What the unit hands out for the first time, in order: rows, times, arrivals of it."""
+    released, replayed = answer.released, answer.replayed
+    rows, ts, places = released.rows, released.ts, released.at
+    if len(replayed) or len(answer.late):
+        new = replayed.at >= 0
+        rows = np.concatenate((replayed.rows[new], rows))
+        ts = np.concatenate((replayed.ts[new], ts))
+        places = np.concatenate((replayed.at[new], places))
+        order = np.lexsort((rows, ts))
+        rows, ts, places = rows[order], ts[order], places[order]
+    return rows, ts, at.take(places - row, mode="clip") if len(at) else at

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import gt
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from betimes.engine.hierarchy import Node
+from betimes.engine.node import Node
 from betimes.model.batch import EventBatch
 from betimes.model.derived import Derived
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 
-Made = tuple[int, "Event | Due"]
-"""Number of the event that was handled, event that the detector made."""
+Slice = list[Event] | EventBatch
+"""Ordered events of one key: objects, or, for a detector per batch, columns."""
 
 PATIENCE = 100_000
 """So often in a row a detector may set a deadline that has passed already."""
@@ -30,6 +30,13 @@ class Due(msgspec.Struct, gc=False):
 
     ts: int
     event: Event
+
+
+class Made(NamedTuple):
+    """What was made of a slice: rows of it, in order, and the events made from them."""
+
+    rows: list[int]
+    events: list[Any]
 
 
 def listed(result: Any) -> list[Any]:
@@ -92,24 +99,29 @@ class Runner:
             return Timed(detector)
         return detector.on_batch if self._batch else detector.on_event
 
-    def run(self, method: Any, events: Sequence[Event]) -> list[Made]:
-        """Hand events of one key to a detector, in order."""
+    def run(self, method: Any, events: Slice) -> Made:
+        """Hand ordered events of one key to a detector; what it makes, in the order of the rows."""
         if self._batch:
-            return list(zip(*self.run_batch(method, EventBatch.from_rows(events)), strict=True))
-        made: list[Made] = []
+            batch = EventBatch.from_rows(events) if isinstance(events, list) else events
+            return self._run_batch(method, batch)
+        rows: list[int] = []
+        made: list[Any] = []
         event = None
         try:
             for number, event in enumerate(events):
                 result = method(event)
                 if result is not None:
-                    if type(result) is Event:
-                        made.append((number, result))
+                    if type(result) is not Event:
+                        result = list(result)
+                        made += result
+                        rows += [number] * len(result)
                     else:
-                        made.extend((number, item) for item in result)
+                        made.append(result)
+                        rows.append(number)
         except Exception as error:
             raise self._failure(error, event, method) from error
         self._check(made)
-        return made
+        return Made(rows, made)
 
     def run_keyed(
         self,
@@ -117,9 +129,10 @@ class Runner:
         touch: Callable[[Any], Any],
         events: Sequence[Event],
         keys: Sequence[Any],
-    ) -> list[Made]:
+    ) -> Made:
         """Hand events to the detectors of their keys; `touch` gives the method of a new key."""
-        made: list[Made] = []
+        rows: list[int] = []
+        made: list[Any] = []
         event, method = None, None
         try:
             for number, event, key in zip(range(len(events)), events, keys, strict=True):
@@ -128,16 +141,19 @@ class Runner:
                     method = methods[key] = touch(key)
                 result = method(event)
                 if result is not None:
-                    if type(result) is Event:
-                        made.append((number, result))
+                    if type(result) is not Event:
+                        result = list(result)
+                        made += result
+                        rows += [number] * len(result)
                     else:
-                        made.extend((number, item) for item in result)
+                        made.append(result)
+                        rows.append(number)
         except DetectorError:
             raise
         except Exception as error:
             raise self._failure(error, event, method) from error
         self._check(made)
-        return made
+        return Made(rows, made)
 
     def run_until(self, method: Timed, ts: int) -> list[Due]:
         """Tell a detector that time has come to `ts`."""
@@ -145,13 +161,12 @@ class Runner:
             made = method.until(ts)
         except Exception as error:
             raise self._failure(error, Event("time", ts), method) from error
-        self._check((0, due) for due in made)
+        self._check(made)
         return made
 
-    def run_batch(self, method: Any, batch: EventBatch) -> tuple[list[int], list[Event]]:
-        """Hand a slice to a detector per batch: what it makes, in the order of the rows."""
+    def _run_batch(self, method: Any, batch: EventBatch) -> Made:
         rows: list[int] = []
-        events: list[Event] = []
+        events: list[Any] = []
         try:
             for item in listed(method(batch)):
                 if isinstance(item, Derived):
@@ -162,15 +177,15 @@ class Runner:
                     events.append(item)
         except Exception as error:
             raise self._failure(error, batch[len(batch) - 1], method) from error
-        self._check(enumerate(events))
+        self._check(events)
         if any(map(gt, rows, rows[1:])):
             order = sorted(range(len(rows)), key=rows.__getitem__)
             rows, events = [rows[n] for n in order], [events[n] for n in order]
-        return rows, events
+        return Made(rows, events)
 
-    def _check(self, made: Iterable[Made]) -> None:
+    def _check(self, made: Iterable[Any]) -> None:
         """Refuse what is no event, or of a type that was not declared."""
-        for _, item in made:
+        for item in made:
             event = item.event if type(item) is Due else item
             if type(event) is not Event:
                 raise DetectorFailed(

@@ -1,5 +1,5 @@
-"""Compiled patterns in the engine: stages that handle columns instead of events."""
+"""Columns: compiled patterns over input events, which stay columns until a match is found."""
 
-from betimes.engine.stages.columns.stage import ColumnStage
+from betimes.engine.stages.columns.tactic import ColumnTactic
 
-__all__ = ["ColumnStage"]
+__all__ = ["ColumnTactic"]

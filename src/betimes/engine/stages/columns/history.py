@@ -1,19 +1,66 @@
-"""What compiled patterns have handled: segments of events in order, with undo logs."""
+"""What compiled patterns take and have handled: events as the compiled loop wants them."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output
-from betimes.engine.stages.driver import Ints
-from betimes.patterns.kernel import ARRIVAL, TS
+from betimes.engine.news.news import Output, Place
+from betimes.engine.stages.tactic import Ints
+from betimes.model.batch import EventBatch
+from betimes.model.event import Event
+from betimes.patterns.kernel import ARRIVAL, NUMBER, TS
 
 Floats = npt.NDArray[np.float64]
 
 
-class Segment(msgspec.Struct):
+class Finds(Protocol):
+    """Where events are looked up by number."""
+
+    def find(self, numbers: Ints) -> EventBatch: ...
+
+
+class CodedEvents:
+    """Events in order, as the compiled loop wants them."""
+
+    __slots__ = ("_store", "events", "own")
+
+    def __init__(self, events: Ints, own: Floats, store: Finds) -> None:
+        self.events = events
+        """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
+        self.own = own
+        """What conditions compare of each."""
+        self._store = store
+
+    def __len__(self) -> int:
+        return int(self.events.shape[1])
+
+    @property
+    def ts(self) -> Ints:
+        times: Ints = self.events[TS]
+        return times
+
+    def place(self, row: int) -> Place:
+        return int(self.events[TS, row]), 0, int(self.events[ARRIVAL, row])
+
+    def event(self, row: int) -> Event:
+        (event,) = self._store.find(self.events[NUMBER, row : row + 1]).rows()
+        return event
+
+    def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
+        return None
+
+    def pick(self, rows: list[int]) -> CodedEvents:
+        return CodedEvents(self.events[:, rows], self.own[:, rows], self._store)
+
+    def part(self, low: int, high: int) -> CodedEvents:
+        return CodedEvents(self.events[:, low:high], self.own[:, low:high], self._store)
+
+
+class ColumnSegment(msgspec.Struct):
     """Events in order, what they made, and the states of the keys before they touched them."""
 
     stamp: int
@@ -26,9 +73,13 @@ class Segment(msgspec.Struct):
     def first(self) -> tuple[int, int]:
         return int(self.events[TS, 0]), int(self.events[ARRIVAL, 0])
 
-    def insert(self, events: Ints, own: Floats) -> None:
+    def extend(self, more: CodedEvents) -> None:
+        """Add events that follow all others."""
+        self.events = np.concatenate((self.events, more.events), axis=1)
+        self.own = np.concatenate((self.own, more.own), axis=1)
+
+    def insert(self, late: CodedEvents) -> None:
         """Add events at their places."""
-        self.events = np.concatenate((self.events, events), axis=1)
-        self.own = np.concatenate((self.own, own), axis=1)
+        self.extend(late)
         order = np.lexsort((self.events[ARRIVAL], self.events[TS]))
         self.events, self.own = self.events[:, order], self.own[:, order]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.hierarchy import Node
+from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.coded import Coded
 from betimes.engine.reading.keys import Keys, key_codes
 from betimes.engine.stages.columns.store import Interned
-from betimes.engine.stages.driver import Ints
 from betimes.engine.stages.runner import DetectorFailed
+from betimes.engine.stages.tactic import Ints
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.patterns import PatternError, kernel
@@ -28,13 +28,14 @@ class ColumnArrivals(Arrivals):
     def __init__(
         self,
         batch: EventBatch,
+        columns: EventBatch,
         at: Ints,
         wanted: Ints,
         part: EventBatch,
         found: Ints,
         own: Floats,
     ) -> None:
-        super().__init__(batch, at, wanted, [], None, batch.__getitem__)
+        super().__init__(columns, at, wanted, [], None, batch.__getitem__)
         self.part = part
         """The events that concern the pattern."""
         self.found = found
@@ -53,15 +54,17 @@ class Reader:
         self.keys = Keys()
         self.interned = Interned(program, f"pattern {node.name!r}")
 
-    def read(self, batch: EventBatch, at: Ints, groups: Coded | None) -> ColumnArrivals:
-        """What arrives: `at` are the arrival numbers, `groups` the engine's own keys."""
+    def read(
+        self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
+    ) -> ColumnArrivals:
+        """What arrives: `columns` are what ordering needs, `groups` the engine's own keys."""
         wanted, bits, part, own = self._read(batch)
         mine = None if groups is None else groups.take(wanted)
         keys = key_codes(self._node, self.keys, part, mine)
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
-        return ColumnArrivals(batch, at, wanted, part, found, own)
+        return ColumnArrivals(batch, columns, at, wanted, part, found, own)
 
     def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
         """The rows that concern the pattern, what they fit, themselves, what is compared of them.

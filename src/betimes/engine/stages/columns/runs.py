@@ -19,7 +19,7 @@ _ROOM = 1024
 EVERYBODY: Flags = np.empty(0, np.bool_)
 
 
-class Runs:
+class PartialMatches:
     """Partial matches by key, for the compiled loop."""
 
     def __init__(self, program: Program, name: str) -> None:

@@ -1,5 +1,5 @@
-"""Detectors per batch in the engine: stages that hand columns to Python detectors."""
+"""Slices: detectors per batch are handed ordered slices of columns; each key has its history."""
 
-from betimes.engine.stages.slices.stage import BatchStage
+from betimes.engine.stages.slices.tactic import SliceTactic
 
-__all__ = ["BatchStage"]
+__all__ = ["SliceTactic"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from betimes.engine.news.news import Place
+from betimes.engine.news.news import Output, Place
 from betimes.engine.reading.payloads import read, written
-from betimes.engine.stages.driver import NOTHING, Ints
+from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
@@ -23,18 +23,30 @@ _CHUNKS = 4
 class Slice:
     """Events in order: themselves, their arrival numbers, the arrivals of their release."""
 
-    __slots__ = ("arrival", "at", "batch")
+    __slots__ = ("arrival", "at", "batch", "codes")
 
-    def __init__(self, batch: EventBatch, arrival: Ints, at: Ints) -> None:
+    def __init__(self, batch: EventBatch, arrival: Ints, at: Ints, codes: Ints = NOTHING) -> None:
         self.batch = batch
         self.arrival = arrival
         self.at = at
+        self.codes = codes
+        """Their keys, while they are handed out."""
 
     def __len__(self) -> int:
         return len(self.arrival)
 
     def place(self, row: int) -> Place:
         return int(self.batch.ts[row]), 0, int(self.arrival[row])
+
+    @property
+    def ts(self) -> Ints:
+        return self.batch.ts
+
+    def event(self, row: int) -> Event:
+        return self.batch[row]
+
+    def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
+        return None
 
     def places(self, rows: list[int]) -> list[Place]:
         ts, arrival = self.batch.ts[rows].tolist(), self.arrival[rows].tolist()
@@ -53,6 +65,12 @@ class Slice:
 
     def take(self, rows: Ints) -> Slice:
         return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows])
+
+    def pick(self, rows: list[int]) -> Slice:
+        numbers = np.array(rows, np.int64)
+        picked = self.take(numbers)
+        picked.codes = self.codes[numbers]
+        return picked
 
     def count_before(self, place: Place) -> int:
         """How many of the events stand before a place."""
@@ -90,7 +108,7 @@ class Slice:
         return cls(_read(batch), arrival, at)
 
 
-class Waiting:
+class WaitingSlices:
     """Events by the ordering unit's row numbers, until they are handed out."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.stages.slices.events import Slice
 
 
-class Segment:
+class SliceSegment:
     """Events between two snapshots: the state before them, themselves, what was made of them."""
 
     __slots__ = ("_in_order", "_parts", "last", "outputs", "saved", "size", "start")
@@ -45,7 +45,7 @@ class Segment:
         self.extend(events)
 
 
-class History(Segments[Segment]):
+class KeyHistory(Segments[SliceSegment]):
     """What the detector of one key has handled, and the detector as it is now."""
 
     def __init__(self, key: Any, detector: Any) -> None:
@@ -53,7 +53,7 @@ class History(Segments[Segment]):
         self.key = key
         self.detector = detector
 
-    def forget(self, before: int) -> list[Segment]:
+    def forget(self, before: int) -> list[SliceSegment]:
         """Drop the segments whose events are all older than `before`."""
         gone = super().forget(before)
         if self.last[0] < before:

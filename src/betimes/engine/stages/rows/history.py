@@ -14,42 +14,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.news import Output, Place
-from betimes.engine.snapshots.segments import Segments
+from betimes.engine.reading.coded import pick
 from betimes.engine.snapshots.states import Snapshot
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
 
 
-class Absent:
-    """The snapshot of a key that did not exist."""
-
-
-ABSENT = Absent()
-
-
-def pick(column: list[Any], rows: list[int]) -> list[Any]:
-    """The values of a column in these rows, as fast as Python can."""
-    if len(rows) < 2:
-        return [column[row] for row in rows]
-    return list(itemgetter(*rows)(column))
-
-
-class Columns:
+class EventRows:
     """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release.
 
     Numbers are NumPy columns: a million Python integers take time to make and to throw away. If
     there are outputs of other stages among the events, `rank` and `tie` are lists of their own.
     """
 
-    __slots__ = ("at", "events", "keys", "rank", "tie", "ts")
+    __slots__ = ("at", "events", "keys", "outputs", "rank", "tie", "ts")
 
     def __init__(
         self,
@@ -59,6 +44,7 @@ class Columns:
         events: list[Event],
         at: Ints,
         keys: list[Any] | None,
+        outputs: dict[int, Output] | None = None,
     ) -> None:
         self.ts = ts
         self.rank = rank
@@ -66,6 +52,8 @@ class Columns:
         self.events = events
         self.at = at
         self.keys = keys
+        self.outputs = outputs or {}
+        """Which of them are outputs of other stages, while they are handed out."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -75,11 +63,25 @@ class Columns:
             return int(self.ts[row]), 0, int(self.tie[row])
         return int(self.ts[row]), self.rank[row], self.tie[row]
 
+    def event(self, row: int) -> Event:
+        return self.events[row]
+
+    def output(self, row: int) -> Output | None:
+        return self.outputs.get(row)
+
+    def some(self, rows: list[int]) -> list[Event]:
+        """The events of these rows."""
+        return pick(self.events, rows)
+
+    def state_of(self) -> list[Any]:
+        """All that must be kept to resume elsewhere."""
+        return [self.ts, self.rank, self.tie, self.events, self.at, self.keys]
+
     def key(self, row: int) -> Any:
         return None if self.keys is None else self.keys[row]
 
-    def part(self, low: int, high: int) -> Columns:
-        return Columns(
+    def part(self, low: int, high: int) -> EventRows:
+        return EventRows(
             self.ts[low:high],
             None if self.rank is None else self.rank[low:high],
             self.tie[low:high],
@@ -88,9 +90,9 @@ class Columns:
             None if self.keys is None else self.keys[low:high],
         )
 
-    def pick(self, rows: list[int]) -> Columns:
+    def pick(self, rows: list[int]) -> EventRows:
         tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, rows)
-        return Columns(
+        return EventRows(
             self.ts[rows],
             None if self.rank is None else pick(self.rank, rows),
             tie,
@@ -99,7 +101,7 @@ class Columns:
             None if self.keys is None else pick(self.keys, rows),
         )
 
-    def with_ranks(self) -> Columns:
+    def with_ranks(self) -> EventRows:
         """The same with rank and tie as lists, so that outputs of other stages find a place."""
         if self.rank is None:
             self.rank = [0] * len(self)
@@ -108,7 +110,7 @@ class Columns:
         return self
 
     @staticmethod
-    def join(parts: list[Columns]) -> Columns:
+    def join(parts: list[EventRows]) -> EventRows:
         """One behind the other; the first of them takes the others in."""
         first, *others = parts
         if any(part.rank is not None for part in parts):
@@ -128,7 +130,7 @@ class Columns:
                 first.tie += part.tie
         return first
 
-    def sorted(self) -> Columns:
+    def sorted(self) -> EventRows:
         """By place."""
         return self.pick(sorted(range(len(self)), key=self.place))
 
@@ -139,7 +141,7 @@ class Columns:
         return bisect_left(range(len(self)), place, key=self.place)
 
 
-class Segment:
+class RowSegment:
     """Events between two snapshots."""
 
     __slots__ = (
@@ -158,19 +160,19 @@ class Segment:
         self.size = 0
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
-        self._parts: list[Columns] = []
+        self._parts: list[EventRows] = []
         self._count = 0
         """Rows in all parts, also of events that were taken out."""
         self._index: defaultdict[Any, list[int]] | None = None
 
     @property
-    def columns(self) -> Columns | None:
+    def columns(self) -> EventRows | None:
         """All events of the segment, in the order in which they were added."""
         if len(self._parts) > 1:
-            self._parts = [Columns.join(self._parts)]
+            self._parts = [EventRows.join(self._parts)]
         return self._parts[0] if self._parts else None
 
-    def extend(self, columns: Columns) -> None:
+    def extend(self, columns: EventRows) -> None:
         """Add events that follow all others."""
         if self._index is not None:
             self._add(range(self._count, self._count + len(columns)), columns.keys)
@@ -210,7 +212,7 @@ class Segment:
             self._count = len(rows)
             self._index = None
 
-    def insert(self, events: Columns) -> None:
+    def insert(self, events: EventRows) -> None:
         """Add events that land among those that were handled."""
         index = self.index
         first = self._count
@@ -234,7 +236,3 @@ class Segment:
             raise LookupError(f"no event of key {key!r} at {place} in this segment")
         del rows[at]
         self.size -= 1
-
-
-class History(Segments[Segment]):
-    """What the detectors of a stage have handled."""

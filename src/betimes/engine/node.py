@@ -1,0 +1,47 @@
+"""A detector in its place: what it is, what it reads and publishes, and which tactic runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from betimes.model.detector import Maker
+from betimes.model.event import TICK
+from betimes.ordering.clock import EVERY
+from betimes.patterns import Pattern
+
+if TYPE_CHECKING:
+    from betimes.engine.stages.tactic import TacticMaker, UpperTacticMaker
+
+
+@dataclass(frozen=True)
+class Node:
+    """One detector of a hierarchy."""
+
+    name: str
+    maker: Maker
+    on: tuple[str, ...]
+    emits: tuple[str, ...]
+    by: str | None
+    tactic: TacticMaker
+    """What runs it where it reads input events only, which come as columns."""
+    tactic_above: UpperTacticMaker
+    """What runs it where it also reads what other detectors publish."""
+    pattern: Pattern | None = None
+
+    def facts(self) -> dict[str, str]:
+        """All that makes it this detector, in words."""
+        wired = {
+            "on": ", ".join(self.on), "emits": ", ".join(self.emits), "by": self.by or "nothing",
+        }  # fmt: skip
+        return wired | (self.maker.facts() if self.pattern is None else self.pattern.facts())
+
+    def takes(self, type: str) -> bool:
+        """Whether it subscribes to input events of this type."""
+        return type in self.on or (EVERY in self.on and type != TICK)
+
+    def group(self, key: Any, *, grouped: bool) -> Any:
+        """The part of a key that is the engine's own, if the engine splits the stream."""
+        if not grouped:
+            return None
+        return key if self.by is None else key[0]

@@ -1,0 +1,293 @@
+"""The tactic of columns: compiled patterns on input events.
+
+Events are columns all the way: two numbers tell which steps an event fits, a number its key, and
+only for matches payloads are looked up. The history is a row of segments, each with its events in
+order and an undo log; a log entry is one number, the head of a key's list of runs (see
+`betimes.patterns.kernel`). Events that land before others that were handled are merged into their
+segments; the keys they belong to, all at once, get the states from before the first of these
+segments, and handle their events again from there on.
+
+Going back is so cheap here that looking for a place to stop would cost more, so `retraction=` makes
+no difference: only what has changed is ever told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from betimes.engine.news.news import TIME, Output
+from betimes.engine.news.outputs import encode
+from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.reading.inputs import Inputs
+from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
+from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
+from betimes.engine.stages.columns.runs import PartialMatches
+from betimes.engine.stages.columns.shaper import Shaper
+from betimes.engine.stages.columns.store import Store
+from betimes.engine.stages.columns.waiting import WaitingColumns
+from betimes.engine.stages.tactic import END, Ints, Moment, Replay, Setting, Told
+from betimes.model.event import Event
+from betimes.patterns import kernel
+from betimes.patterns.compiled import Program
+from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
+
+SHORT = 512
+"""A segment with fewer events is continued by the next batch."""
+
+
+class ColumnTactic:
+    """Runs a compiled pattern over columns."""
+
+    weighs = False
+
+    def __init__(self, setting: Setting) -> None:
+        node = setting.node
+        assert node.pattern is not None
+        setting.retraction.reason = "compiled: only what has changed is told"
+        self._setting = setting
+        self._outputs = setting.outputs
+        self._program = Program(node.pattern.spec, node.pattern.limit)
+        skips = setting.options.errors == "skip"
+        self._reader = Reader(node, self._program, setting.counts, skips=skips)
+        self._keys = self._reader.keys
+        self._runs = PartialMatches(self._program, node.name)
+        self._store = Store()
+        self._type, _ = node.pattern.shapes()["match"]
+        self._shaper = Shaper(node.pattern, self._program)
+        self._waiting = WaitingColumns(len(self._program.columns), self._store)
+        self._segments: list[ColumnSegment] = []
+        self._stamp = 0
+        self._passed = -1
+        """How far time has come for matches that wait for windows to close."""
+
+    @property
+    def passed(self) -> int | None:
+        return self._passed if self._program.holds_back else None
+
+    # Arrivals
+
+    def read(self, inputs: Inputs) -> Arrivals:
+        mine = inputs.mask(self._setting.sees)
+        columns, at = inputs.columns(mine)
+        return self._reader.read(inputs.part(mine), columns, at, inputs.groups_of(mine))
+
+    def put(self, row: int, arrivals: Arrivals) -> None:
+        assert isinstance(arrivals, ColumnArrivals)
+        found = arrivals.found
+        found[NUMBER] = self._store.put(arrivals.part)
+        self._waiting.put(row + arrivals.wanted, found, arrivals.own)
+        self._runs.know(len(self._keys.values))
+
+    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
+        return self._waiting.take(rows, at)
+
+    def drop(self, rows: Ints) -> None:
+        self._waiting.drop(rows)
+
+    # Handling events
+
+    def handle(self, events: CodedEvents, moment: Moment) -> Iterator[Told]:
+        behind = self._behind(events.events)
+        if behind:
+            yield self._go_back(events.part(0, behind))
+        if behind < len(events):
+            yield self._append(events.part(behind, len(events)))
+        time = moment.time
+        waits = self._program.holds_back or (time == END and not self._program.uniform)
+        if waits and self._segments and (behind or time > self._passed):
+            self._passed = max(time, self._passed)
+            segment = self._segments[-1]
+            keys = np.flatnonzero(self._runs.heads >= 0)
+            matches, undo = self._runs.pass_time(keys, self._passed, segment.stamp)
+            segment.undo = np.concatenate((segment.undo, undo), axis=1)
+            told = np.empty((N_EVENT, len(keys)), np.int64)
+            told[KEY], told[AT] = keys, moment.last
+            yield self._commit(matches, told, segment)
+
+    def _behind(self, events: Ints) -> int:
+        """How many of the events stand before the last one that was handled."""
+        if not self._segments or not events.shape[1]:
+            return 0
+        ts, arrival = self._segments[-1].events[[TS, ARRIVAL], -1]
+        passed = events[TS] < self._passed
+        before = (events[TS] < ts) | ((events[TS] == ts) & (events[ARRIVAL] < arrival)) | passed
+        return int(before.sum())
+
+    def _append(self, events: CodedEvents) -> list[Output]:
+        """Handle events that follow all others."""
+        self._setting.counts.handled += len(events)
+        if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
+            self._stamp += 1
+            nothing = np.empty((2, 0), np.int64)
+            self._segments.append(ColumnSegment(self._stamp, events.events, events.own, nothing))
+        else:
+            self._segments[-1].extend(events)
+        segment = self._segments[-1]
+        matches, undo = self._runs.handle(events.events, events.own, segment.stamp)
+        segment.undo = np.concatenate((segment.undo, undo), axis=1)
+        return self._commit(matches, events.events, segment)
+
+    def _go_back(self, late: CodedEvents) -> Replay:
+        """Put late events in their places, and handle their keys again from there on."""
+        began, counts, events = self._setting.time(), self._setting.counts, late.events
+        affected = self._segments[self._insert(late) :]
+        todo = np.zeros(len(self._runs.heads), np.bool_)
+        todo[events[KEY]] = True
+        found = np.zeros_like(todo)
+        replay = Replay(None, late.place(0), int(events[AT].max()), on_demand=True)
+        for segment in affected:
+            segment.undo = self._runs.go_back(segment.undo, todo, found)
+            mine = [output for output in segment.outputs if todo[output.key]]
+            if mine:
+                gone = set(map(id, mine))
+                segment.outputs = [o for o in segment.outputs if id(o) not in gone]
+                replay.old += mine
+        self._runs.disturb(events[KEY], events[AT])
+        self._outputs.unmake(replay.old)
+        known = {(output.id, output.place): output for output in replay.old}
+        for segment in affected:
+            matches, undo = self._runs.handle(segment.events, segment.own, segment.stamp, todo)
+            segment.undo = np.concatenate((segment.undo, undo), axis=1)
+            replay.new += self._commit(matches, segment.events, segment, known)
+            replay.handled += int(todo[segment.events[KEY]].sum())
+        self._say_why(replay, events)
+        counts.replays += int(todo.sum())
+        counts.replayed += replay.handled
+        counts.replaying += self._setting.time() - began
+        return replay
+
+    def _say_why(self, replay: Replay, late: Ints) -> None:
+        """Outputs that did not come again were undone by the late event of their key."""
+        stay = set(map(id, replay.new))
+        gone = [output for output in replay.old if id(output) not in stay]
+        if gone:
+            number = dict(zip(late[KEY].tolist(), late[NUMBER].tolist(), strict=True))
+            causes = self._store.find(np.array([number[output.key] for output in gone]))
+            for output, cause in zip(gone, causes.rows_without_payload(), strict=True):
+                output.why = f"late {cause.type} at {cause.ts}"
+
+    def _insert(self, late: CodedEvents) -> int:
+        """Merge late events into their segments; return the first of these."""
+        events = late.events
+        firsts = np.array([segment.first for segment in self._segments])
+        at = firsts[:, 0].searchsorted(events[TS], side="right") - 1
+        # Of equal times, what arrived before a segment's first event belongs to the one before.
+        while len(early := np.flatnonzero(
+            (at > 0) & (firsts[at, 0] == events[TS]) & (firsts[at, 1] > events[ARRIVAL])
+        )):  # fmt: skip
+            at[early] -= 1
+        at = np.maximum(at, 0)
+        for number in np.unique(at).tolist():
+            self._segments[number].insert(late.pick(np.flatnonzero(at == number).tolist()))
+        return int(at.min())
+
+    def _commit(
+        self,
+        matches: Ints,
+        events: Ints,
+        segment: ColumnSegment,
+        known: dict[tuple[str, Any], Output] | None = None,
+    ) -> list[Output]:
+        """Outputs of matches that were told at these events; those that are known stay."""
+        if not matches.shape[1]:
+            return []
+        told = events[:, matches[kernel.TOLD]]
+        count = matches.shape[1]
+        every = self._store.find(matches[kernel.EVENTS :].ravel())
+        bound = [every.part(low, low + count) for low in range(0, len(every), count)]
+        payloads = self._shaper.payloads(bound)
+        causes = bound[-1].rows_without_payload()
+        if not self._program.uniform:
+            causes = self._tellers(told, matches[kernel.DUE])
+        at = matches[kernel.NEWEST]
+        due = matches[kernel.DUE]
+        for number in np.flatnonzero(due >= 0).tolist():
+            at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
+        clock, slack = self._outputs.path.at_all(at)
+        values = self._keys.values
+        columns = (told[TS], told[ARRIVAL], due, told[KEY])
+        places = [
+            (ts, 0, arrival) if until < 0 else (until, TIME, encode(values[code]))
+            for ts, arrival, until, code in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+        outputs = self._outputs.make_all(
+            self._type, bound[-1].ts.tolist(), payloads, places, causes,
+            at.tolist(), clock.tolist(), slack.tolist(),
+            told[KEY].tolist(), values,
+        )  # fmt: skip
+        if known:
+            outputs = [known.get((output.id, output.place), output) for output in outputs]
+        segment.outputs += outputs
+        return outputs
+
+    def _tellers(self, told: Ints, due: Ints) -> list[Event]:
+        """What made matches be told: an event, or time."""
+        found = [Event("time", ts) for ts in due.tolist()]
+        rows = np.flatnonzero(due < 0)
+        if len(rows):
+            events = self._store.find(told[NUMBER, rows]).rows_without_payload()
+            for row, event in zip(rows.tolist(), events, strict=True):
+                found[row] = event
+        return found
+
+    # Memory
+
+    def tidy(self, held: Ints) -> None:  # noqa: ARG002 - it knows what was handed out
+        """Drop runs and events that can never be part of a match again."""
+        if not (self._runs.crowded or self._store.crowded):
+            return
+        bound = self._runs.clean_up([segment.undo for segment in self._segments])
+        numbers = [segment.events[NUMBER] for segment in self._segments]
+        numbers.append(self._waiting.events[NUMBER])
+        needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.count)
+        self._store.forget(needed, bound)
+
+    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+        count = 0
+        while count < len(self._segments) - 1 and self._segments[count + 1].first[0] < before:
+            count += 1
+        gone = self._segments[:count]
+        del self._segments[:count]
+        return [segment.outputs for segment in gone]
+
+    @property
+    def remembered(self) -> int:
+        return sum(segment.events.shape[1] for segment in self._segments)
+
+    def snapshots(self) -> tuple[int, int]:
+        logs = [segment.undo for segment in self._segments]
+        return sum(log.shape[1] for log in logs), sum(log.nbytes for log in logs)
+
+    # Checkpoints
+
+    def outputs(self) -> Iterable[Output]:
+        return [output for segment in self._segments for output in segment.outputs]
+
+    def state_of(self) -> dict[str, Any]:
+        return {
+            "segments": [
+                (s.stamp, s.events, s.own, s.undo, len(s.outputs)) for s in self._segments
+            ],
+            "runs": self._runs.state_of(),
+            "keys": self._keys.values,
+            "interned": self._reader.interned.state_of(),
+            "store": self._store.state_of(),
+            "waiting": self._waiting.state_of(),
+            "numbers": (self._stamp, self._passed),
+        }
+
+    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+        self._segments = [
+            ColumnSegment(stamp, events, own, undo, list(islice(outputs, count)))
+            for stamp, events, own, undo, count in kept["segments"]
+        ]
+        self._runs.resume(kept["runs"])
+        self._keys.resume(kept["keys"])
+        self._reader.interned.resume(kept["interned"])
+        self._store.resume(kept["store"])
+        self._waiting.resume(kept["waiting"])
+        self._stamp, self._passed = kept["numbers"]

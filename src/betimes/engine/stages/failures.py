@@ -1,0 +1,63 @@
+"""Where detectors fail, as things stand.
+
+A failure may be the fault of an event that has not arrived yet, so it counts only if it still
+stands when its place is final. Then it stops the engine, or is counted, as `errors=` says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.engine.news.news import Place
+from betimes.engine.stages.runner import DetectorFailed
+
+Where = tuple[Any, Place]
+"""A key, and a place in its order."""
+
+
+class Failures:
+    """The failures of one detector that may still turn out to be none."""
+
+    def __init__(self, errors: str) -> None:
+        self._stops = errors == "stop"
+        self._open: dict[Where, DetectorFailed] = {}
+        self._judged: set[Where] = set()
+        """Failures that were counted."""
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def note(self, key: Any, place: Place, failure: DetectorFailed) -> None:
+        """The detector of a key fails at a place."""
+        if (key, place) not in self._judged:
+            self._open[key, place] = failure
+
+    def mend(self, key: Any, low: Place, high: Place) -> None:
+        """Between these places the detector of a key does not fail any more."""
+        if self._open:
+            for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
+                del self._open[where]
+
+    def judge(self, final_to: int) -> int:
+        """A failure whose place is final is the detector's own: raise it, or count it."""
+        ripe = [where for where in self._open if where[1][0] <= final_to] if self._open else []
+        for where in ripe:
+            failure = self._open.pop(where)
+            if self._stops:
+                raise failure
+            self._judged.add(where)
+        return len(ripe)
+
+    def forget(self, before: int) -> None:
+        """Nobody will come back to places before this time."""
+        if self._judged:
+            self._judged = {where for where in self._judged if where[1][0] >= before}
+
+    def state_of(self) -> tuple[dict[Where, str], set[Where]]:
+        """All that must be kept to resume elsewhere."""
+        return {where: str(error) for where, error in self._open.items()}, self._judged
+
+    def resume(self, kept: tuple[dict[Where, str], set[Where]]) -> None:
+        """Resume from what `state_of` kept."""
+        failures, self._judged = kept
+        self._open = {where: DetectorFailed(message) for where, message in failures.items()}

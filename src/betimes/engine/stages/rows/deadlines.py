@@ -1,0 +1,42 @@
+"""Deadlines: detectors that want to be called when time has come somewhere, though nothing came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from betimes.engine.stages.rows.detectors import Detectors
+
+
+class Deadlines:
+    """When each key wants to be called, the earliest first."""
+
+    def __init__(self, detectors: Detectors) -> None:
+        self._detectors = detectors.by_key
+        self._armed: dict[Any, int] = {}
+        self._heap: list[tuple[int, int, Any]] = []
+        self._count = count()
+
+    def arm(self, keys: Iterable[Any]) -> None:
+        """These keys were touched: note when they want to be called."""
+        for key in keys:
+            detector = self._detectors.get(key)
+            deadline = None if detector is None else detector.deadline
+            if deadline is not None and self._armed.get(key) != deadline:
+                self._armed[key] = deadline
+                heappush(self._heap, (deadline, next(self._count), key))
+
+    def due(self, ts: int) -> Iterator[tuple[int, Any]]:
+        """The keys whose deadlines have passed at a time, in order.
+
+        A key that went back has deadlines of the past again, and is due again.
+        """
+        while self._heap and self._heap[0][0] <= ts:
+            deadline, _, key = heappop(self._heap)
+            if self._armed.get(key) == deadline:
+                del self._armed[key]
+            detector = self._detectors.get(key)
+            if detector is not None and detector.deadline is not None and detector.deadline <= ts:
+                yield deadline, key

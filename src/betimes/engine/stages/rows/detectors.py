@@ -1,0 +1,92 @@
+"""The detectors of a stage by key, and the snapshots of their states in undo logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from betimes.engine.snapshots.spacing import Costs
+from betimes.engine.snapshots.states import ABSENT, Snapshot
+from betimes.engine.stages.execution import Execution
+from betimes.engine.stages.rows.history import RowSegment
+from betimes.engine.stats import StageCounts
+
+_SAMPLE = 8
+"""One in this many snapshots is timed: asking for the time takes as long as a small snapshot."""
+
+
+class Detectors:
+    """A detector for each key, made when the key is first touched."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        costs: Costs,
+        counts: StageCounts,
+        time: Callable[[], float],
+    ) -> None:
+        self._execution = execution
+        self._states = execution.states
+        self._costs = costs
+        self._counts = counts
+        self._time = time
+        self.by_key: dict[Any, Any] = {}
+        self.methods: dict[Any, Any] = {}
+        """What is called for an event, by key: looking it up costs more than calling it."""
+
+    def install(self, key: Any, detector: Any) -> None:
+        """This is the detector of a key now; None if it has none."""
+        if detector is None:
+            self.by_key.pop(key, None)
+            self.methods.pop(key, None)
+        else:
+            self.by_key[key] = detector
+            self.methods[key] = self._execution.runner.method(detector)
+
+    def touch(self, segments: Sequence[RowSegment], key: Any) -> Any:
+        """Save the state of a key before the last segment first changes it; return its method."""
+        segment = segments[-1]
+        if key in segment.undo:
+            return self.methods[key]
+        detector = self.by_key.get(key)
+        if detector is None:
+            segment.undo[key] = ABSENT
+            self.install(key, self._states.make())
+        elif self._states.stateless:
+            segment.undo[key] = None
+        else:
+            # A key that did not change since the last snapshot shares its storage.
+            before = segments[-2].undo.get(key) if len(segments) > 1 else None
+            like = None if before is ABSENT else before
+            timed = self._counts.snapshots % _SAMPLE == 0
+            began = self._time() if timed else 0.0
+            segment.undo[key] = self._states.take(detector, like)
+            if timed:
+                self._costs.note_snapshot(self._time() - began)
+            self._counts.snapshots += 1
+        return self.methods[key]
+
+    def before(self, key: Any, affected: Sequence[RowSegment]) -> Any:
+        """A detector in the state that the key had before these segments; None if it had none."""
+        for segment in affected:
+            if key in segment.undo:
+                saved = segment.undo[key]
+                return None if saved is ABSENT else self._states.restore(saved)
+        known = self.by_key.get(key)
+        # A copy: if the replay comes to the same state, the known one stays in place.
+        return None if known is None else self._states.restore(self._states.take(known))
+
+    def is_at(self, detector: Any, saved: Snapshot) -> bool:
+        """Whether a detector is in the state that was saved; None is one that does not exist."""
+        if detector is None or saved is ABSENT:
+            return detector is None and saved is ABSENT
+        return self._states.is_at(detector, saved)
+
+    def state_of(self) -> dict[Any, Snapshot]:
+        """The state of every key, as it is now."""
+        return {key: self._states.take(detector) for key, detector in self.by_key.items()}
+
+    def resume(self, snapshots: dict[Any, Snapshot]) -> None:
+        """Resume from states that were kept."""
+        for key, snapshot in snapshots.items():
+            self.install(key, self._states.restore(snapshot))

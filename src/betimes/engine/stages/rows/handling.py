@@ -1,0 +1,315 @@
+"""Handling events one by one, and going back.
+
+Events that follow all others are handled in segments; when a segment first touches a key, the key's
+state is saved in the segment's undo log. A disturbed key is restored from the first undo log at or
+after the disturbance that knows it, and its events, nobody else's, are handled again. On demand,
+that ends at the first later segment before which the state is what it was: all that comes after
+still holds, and so does the detector as it stands.
+
+Executing detectors and committing what they made, by giving it identity, place and time, are two
+steps: `Execution` does the first, `OutputMaker` the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from betimes.engine.news.news import TIME, Output
+from betimes.engine.news.outputs import encode
+from betimes.engine.snapshots.segments import Segments
+from betimes.engine.snapshots.spacing import Costs, parse_snapshots
+from betimes.engine.snapshots.states import ABSENT
+from betimes.engine.stages.execution import Execution
+from betimes.engine.stages.rows.deadlines import Deadlines
+from betimes.engine.stages.rows.detectors import Detectors
+from betimes.engine.stages.rows.history import EventRows, RowSegment
+from betimes.engine.stages.runner import DetectorFailed, Due, Made
+from betimes.engine.stages.tactic import Disturbance, Replay, Setting
+from betimes.model.event import Event
+
+
+class RowReplay(Replay):
+    """A replay that looks up arrivals only where something was made."""
+
+    silent: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
+    """Events of which nothing was made, and whose arrivals nobody has asked for."""
+
+    def newest(self) -> int:
+        """The newest arrival so far."""
+        for events, rows in self.silent:
+            self.at = max(self.at, int(events.at[rows].max()))
+        self.silent.clear()
+        return self.at
+
+
+class When:
+    """With which arrivals the events of a batch, and all before them of their keys, were known."""
+
+    def __init__(self, events: EventRows) -> None:
+        self._at, self._keys = events.at, events.keys
+        self._newest = np.maximum.accumulate(self._at)
+
+    def made(self, row: int) -> int:
+        """When something could be made of this event."""
+        at = int(self._at[row])
+        if self._keys is None or self._newest[row] == at:
+            return int(self._newest[row])
+        later = np.flatnonzero(self._at[:row] > at).tolist()
+        mine = [int(self._at[n]) for n in later if self._keys[n] == self._keys[row]]
+        return max(mine, default=at)
+
+    def known(self, row: int) -> int:
+        """When all before it of its key were known; -1 if there is none."""
+        before = self._at[:row]
+        if self._keys is None:
+            return int(before.max(initial=-1))
+        mine = [n for n in range(row) if self._keys[n] == self._keys[row]]
+        return int(before[mine].max(initial=-1))
+
+
+class Handling:
+    """The detectors of one stage, what they have handled, and the way back."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.history: Segments[RowSegment] = Segments()
+        self.costs = Costs()
+        self.timed = setting.node.maker.timed
+        self.passed = -1
+        """How far time has come for detectors that have deadlines."""
+        self._is_batch = setting.node.maker.kind == "batch"
+        self._setting = setting
+        self._outputs = setting.outputs
+        self._failures = setting.failures
+        self._spacing = parse_snapshots(setting.options.snapshots)
+        self.execution = Execution(setting.node)
+        self.detectors = Detectors(self.execution, self.costs, setting.counts, setting.time)
+        self.deadlines = Deadlines(self.detectors)
+
+    # Forward
+
+    def append(self, events: EventRows, start: int, certain: int) -> Iterator[list[Output]]:
+        """Handle the events from `start` on, which follow all others; yield what is made.
+
+        The first `certain` events can only be disturbed by one that breaks the slack.
+        """
+        segments = self.history.segments
+        when = When(events)
+        while start < len(events):
+            speculative = start >= certain
+            length = self._spacing.length(self.costs, speculative=speculative)
+            room = length - segments[-1].size if segments else 0
+            if room <= 0:
+                segments.append(RowSegment(events.place(start)))
+                room = length
+            end = min(start + room, len(events) if speculative else certain)
+            whole = start == 0 and end == len(events)
+            part = events if whole else events.part(start, end)
+            yield from self._handle(part, segments[-1], when, start)
+            start = end
+
+    def _handle(
+        self, events: EventRows, segment: RowSegment, when: When, start: int
+    ) -> Iterator[list[Output]]:
+        """Handle events as part of the last segment; they are the batch's from `start` on."""
+        known = len(segment.undo)
+        time = self._setting.time
+        began = time()
+        made = self._run_forward(segment, events)
+        self.costs.note_run(time() - began, len(events), len(segment.undo) - known)
+        segment.extend(events)
+        self.history.last = events.place(len(events) - 1)
+        self._setting.counts.handled += len(events)
+        make = self._outputs.make
+        for number, items in _by_row(made):
+            key = events.key(number)
+            place, cause = events.place(number), events.events[number]
+            at = when.made(start + number)
+            mine = []
+            if self.timed and type(items[0]) is Due:
+                due, items = _split_due(items)
+                mine += self._make_due(due, key, when.known(start + number), at)
+            mine += [make(event, n, place, cause, at, key) for n, event in enumerate(items)]
+            segment.outputs.setdefault(key, []).extend(mine)
+            yield mine
+
+    def _run_forward(self, segment: RowSegment, events: EventRows) -> Made:
+        """Hand events to their detectors; if one fails, do it again with care."""
+        try:
+            made = self._run(segment, events)
+            self.execution.try_state(next(iter(self.detectors.by_key.values())))
+            return made
+        except DetectorFailed:
+            return self._run_with_care(segment, events)
+
+    def _run(self, segment: RowSegment, events: EventRows) -> Made:
+        runner, keys = self.execution.runner, events.keys
+        touch = partial(self.detectors.touch, self.history.segments)
+        if keys is None:
+            return runner.run(touch(None), events.events)
+        if not self._is_batch:
+            # Methods of the keys that the segment has touched: one look-up per event.
+            methods = {key: self.detectors.methods[key] for key in segment.undo}
+            return runner.run_keyed(methods, touch, events.events, keys)
+        made = [
+            (mine[row], event)
+            for key, mine in _rows_by_key(events).items()
+            for row, event in zip(*runner.run(touch(key), events.some(mine)), strict=True)
+        ]
+        return _sorted(made)
+
+    def _run_with_care(self, segment: RowSegment, events: EventRows) -> Made:
+        """From the states before the segment, key by key, without what fails."""
+        carefully: list[tuple[int, Any]] = []
+        for key, mine in _rows_by_key(events).items():
+            self.detectors.touch(self.history.segments, key)
+            saved = segment.undo[key]
+            if segment.columns is not None:
+                earlier = segment.columns.some(segment.rows(key))
+                if earlier:
+                    done = self.execution.run_with_care(saved, earlier)
+                    saved = self.execution.states.take(done.detector)
+            done = self.execution.run_with_care(saved, events.some(mine))
+            for row, failure in done.failures:
+                self._failures.note(key, events.place(mine[row]), failure)
+            carefully += [(mine[row], e) for row, e in zip(*done.made, strict=True)]
+            self.detectors.install(key, done.detector)
+        return _sorted(carefully)
+
+    # Time
+
+    def run_out(self, ts: int, known: dict[Any, int], at: int) -> Iterator[list[Output]]:
+        """Time has come to `ts`: call the detectors whose deadlines have passed, in order.
+
+        `known` says with which arrivals the events of touched keys were known.
+        """
+        self.deadlines.arm(known)
+        self.passed = ts = max(self.passed, ts)
+        segments = self.history.segments
+        for deadline, key in self.deadlines.due(ts):
+            if not segments:
+                segments.append(RowSegment((deadline, TIME, b"")))
+            segment = segments[-1]
+            method = self.detectors.touch(segments, key)
+            made = self.execution.runner.run_until(method, ts)
+            # An event that stands before a deadline which has passed disturbs like any late one.
+            segment.last = max(segment.last, (method.passed, TIME, b""))
+            self.history.last = max(self.history.last, segment.last)
+            self.deadlines.arm([key])
+            outputs = self._make_due(made, key, known.get(key, -1), at)
+            segment.outputs.setdefault(key, []).extend(outputs)
+            yield outputs
+
+    def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
+        """Outputs of deadlines, made when time had come there and what stands before was known."""
+        outputs = []
+        for ts, items in groupby(made, key=attrgetter("ts")):
+            cause, event = (ts, TIME, encode(key)), Event("time", ts)
+            when = self._outputs.path.reaches(ts)
+            when = min(at, max(when, newest)) if max(when, newest) >= 0 else at
+            outputs += [
+                self._outputs.make(due.event, n, cause, event, when, key)
+                for n, due in enumerate(items)
+            ]
+        return outputs
+
+    # Back
+
+    def replay(self, key: Any, disturbance: Disturbance) -> Replay:
+        """Handle the events of a key again, from the snapshot before its first disturbance."""
+        time, states = self._setting.time, self.execution.states
+        replay = RowReplay(
+            key, disturbance.place, disturbance.at, self._setting.retraction.on_demand,
+            disturbance.why, process=self.costs.process,
+        )  # fmt: skip
+        affected = self.history.segments[disturbance.first :]
+        detector = self.detectors.before(key, affected)
+        for segment in affected:
+            self._outputs.unmake(segment.outputs.get(key, ()))
+        for index, segment in enumerate(affected, disturbance.first):
+            if not segment.rows(key) or segment.columns is None:
+                segment.undo.pop(key, None)
+                replay.old += segment.outputs.pop(key, ())
+                continue
+            if replay.on_demand and index > disturbance.last and key in segment.undo:
+                began = time()
+                same = self.detectors.is_at(detector, segment.undo[key])
+                replay.comparing += time() - began
+                if same:
+                    self._spare(replay, key, affected[index - disturbance.first :])
+                    return replay
+            segment.undo[key] = ABSENT if detector is None else states.take(detector)
+            if detector is None:
+                detector = states.make()
+            detector = self._again(replay, segment, key, detector)
+        self.detectors.install(key, detector)
+        return replay
+
+    def _spare(self, replay: Replay, key: Any, rest: list[RowSegment]) -> None:
+        """These need not be handled again: what they made still holds."""
+        replay.spared = sum(len(segment.rows(key)) for segment in rest)
+        for segment in rest:
+            self._outputs.keep(segment.outputs.get(key, ()), replay.new)
+
+    def _again(self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any) -> Any:
+        """Handle the events of a key in one segment again; outputs that come again stay."""
+        events, rows = segment.columns, segment.rows(key)
+        assert events is not None
+        old = segment.outputs.pop(key, [])
+        done = self.execution.execute(detector, segment.undo[key], events.some(rows))
+        self._failures.mend(key, events.place(rows[0]), events.place(rows[-1]))
+        for row, failure in done.failures:
+            self._failures.note(key, events.place(rows[row]), failure)
+        replay.handled += len(rows)
+        replay.old += old
+        if not done.made.rows:
+            replay.silent.append((events, rows))
+            return done.detector
+        known = {(output.id, output.place): output for output in old}
+        at = events.at[rows].tolist()
+        newest, finished = replay.newest(), 0
+        after = []
+        for number, items in _by_row(done.made):
+            before = max([newest, *at[finished:number]])
+            newest = max(before, at[number])
+            finished = number + 1
+            place, cause = events.place(rows[number]), events.events[rows[number]]
+            if self.timed and type(items[0]) is Due:
+                due, items = _split_due(items)
+                after += self._make_due(due, key, before, newest)
+            for n, event in enumerate(items):
+                after.append(self._outputs.make(event, n, place, cause, newest, key))
+        after = [known.get((output.id, output.place), output) for output in after]
+        segment.outputs[key] = after
+        replay.new += after
+        replay.at = max(newest, max(at[finished:], default=newest))
+        return done.detector
+
+
+def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
+    """What a detector made because time had come there, and what it made of the event itself."""
+    return [i for i in items if type(i) is Due], [i for i in items if type(i) is not Due]
+
+
+def _by_row(made: Made) -> Iterator[tuple[int, list[Any]]]:
+    """What was made, by the row of the event that it was made from."""
+    for row, pairs in groupby(zip(*made, strict=True), key=lambda pair: pair[0]):
+        yield row, [event for _, event in pairs]
+
+
+def _rows_by_key(events: EventRows) -> dict[Any, list[int]]:
+    rows: dict[Any, list[int]] = {}
+    for row in range(len(events)):
+        rows.setdefault(events.key(row), []).append(row)
+    return rows
+
+
+def _sorted(made: list[tuple[int, Any]]) -> Made:
+    made.sort(key=lambda pair: pair[0])
+    return Made([row for row, _ in made], [event for _, event in made])

@@ -1,0 +1,250 @@
+"""The tactic of rows: Python detectors, handed events one by one, on any level.
+
+Most segments are never gone back to, so what only going back needs is made when a key goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from betimes.engine.news.news import Output
+from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.reading.coded import keys_of, pick
+from betimes.engine.reading.inputs import Inputs
+from betimes.engine.snapshots.states import ABSENT
+from betimes.engine.stages.rows.handling import Handling
+from betimes.engine.stages.rows.history import EventRows, RowSegment
+from betimes.engine.stages.rows.waiting import WaitingRows
+from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Setting, Told
+from betimes.model.batch import EventBatch
+from betimes.model.event import Event
+from betimes.ordering.clock import EVERY
+
+
+class RowTactic:
+    """Hands events to Python detectors, by key."""
+
+    weighs = True
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._handling = Handling(setting)
+        self._history = self._handling.history
+        self._waiting = WaitingRows()
+        self._disturbed: dict[Any, Disturbance] = {}
+        """The keys that have to go back in this batch."""
+
+    @property
+    def passed(self) -> int | None:
+        return self._handling.passed if self._handling.timed else None
+
+    # Arrivals
+
+    def read(self, inputs: Inputs) -> Arrivals:
+        on, sees = inputs.mask(self._setting.node.takes), inputs.mask(self._setting.sees)
+        part, at = inputs.columns(sees)
+        events = inputs.events(on)
+        groups = inputs.groups_of(on)
+        keys = self._keys(events, None if groups is None else groups.spelled())
+
+        def event(index: int) -> Event:
+            return inputs.batch[int(at[index]) - inputs.first]
+
+        return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
+
+    def join(
+        self, arrivals: Arrivals, joined: EventBatch, at: Ints, was: Ints, made: dict[int, Output]
+    ) -> Arrivals:
+        mine, events = list(made), [output.event for output in made.values()]
+        keys: list[Any] | None = None
+        if arrivals.keys is not None:
+            keys = [self._key(output) for output in made.values()]
+        if arrivals.events:
+            mine = was[arrivals.wanted].tolist() + mine
+            events = arrivals.events + events
+            keys = None if keys is None or arrivals.keys is None else arrivals.keys + keys
+        order = sorted(range(len(mine)), key=mine.__getitem__)
+
+        def event(index: int) -> Event:
+            known = made.get(index)
+            return known.event if known else arrivals.event(int(was.searchsorted(index)))
+
+        return Arrivals(
+            joined, at, np.array(pick(mine, order), np.int64), pick(events, order),
+            None if keys is None else pick(keys, order), event, made,
+        )  # fmt: skip
+
+    def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
+        """The keys of events that the detector takes; `groups` are the engine's own."""
+        node = self._setting.node
+        by = node.by
+        if by is None:
+            return groups
+        if EVERY in node.on:
+            # Nobody named the types: those without the column are a key of their own, as in SQL.
+            keys = [event.payload.get(by) for event in events]
+        else:
+            keys = keys_of(events, by, f"detector {node.name!r}")
+        return keys if groups is None else list(zip(groups, keys, strict=True))
+
+    def _key(self, output: Output) -> Any:
+        """The key that an output of another stage belongs to."""
+        keys = self._keys([output.event], [output.group] if self._setting.grouped else None)
+        return None if keys is None else keys[0]
+
+    def put(self, row: int, arrivals: Arrivals) -> None:
+        self._waiting.put(row, arrivals)
+
+    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:
+        if not len(rows):
+            return EventRows(ts, None, rows, [], at, None), rows
+        events, ties, keys = self._waiting.take(rows)
+        taken = EventRows(ts, None, ties, events, at, keys)
+        waiting = self._waiting
+        for index, row in enumerate(rows.tolist()) if waiting.outputs else ():
+            output = waiting.outputs.pop(row, None)
+            if output is not None:
+                # It has its own place.
+                rank, tie = taken.with_ranks().rank, taken.tie
+                assert isinstance(rank, list)
+                assert isinstance(tie, list)
+                _, rank[index], tie[index] = output.place
+                del waiting.rows[output.id]
+                taken.outputs[index] = output
+        return taken, rows
+
+    def drop(self, rows: Ints) -> None:
+        """Rows that are not held any more are dropped when there are many."""
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
+        row = self._waiting.rows.pop(output.id, None)
+        if row is not None:
+            del self._waiting.outputs[row]
+            return row
+        key = self._key(output)
+        segment = self._history.find(output.place)
+        self._history.segments[segment].remove(key, output.place)
+        self._setting.failures.mend(key, output.place, output.place)
+        breach = output.place[0] <= final_to
+        cause = ("retracted", output.event)
+        self._disturb(key, Disturbance(segment, segment, output.place, cause, at, breach))
+        return None
+
+    def _disturb(self, key: Any, disturbance: Disturbance) -> None:
+        known = self._disturbed.get(key)
+        if known is None:
+            self._disturbed[key] = disturbance
+        else:
+            known.add(disturbance)
+
+    # Handling events
+
+    def handle(self, events: EventRows, moment: Moment) -> Iterator[Told]:
+        handling, history, disturbed = self._handling, self._history, self._disturbed
+        if not (len(events) or disturbed or handling.timed):
+            handling.costs.note_batch(0, 0, 1)
+            return
+        if events.rank is not None:
+            events = events.sorted()
+        behind = events.count_before(history.last)
+        for row, segment in enumerate(history.insert(events.part(0, behind))):
+            place, at = events.place(row), int(events.at[row])
+            cause, breach = ("late", events.events[row]), place[0] <= moment.final_to
+            disturbance = Disturbance(segment, segment, place, cause, at, breach)
+            self._disturb(events.key(row), disturbance)
+        counts = self._setting.counts
+        for key, disturbance in disturbed.items():
+            began = self._setting.time()
+            replay = handling.replay(key, disturbance)
+            counts.replays += 1
+            counts.replayed += replay.handled
+            counts.replaying += self._setting.time() - began
+            yield replay
+        certain = int(events.ts.searchsorted(moment.certain, side="right"))
+        yield list(chain.from_iterable(handling.append(events, behind, certain)))
+        if handling.timed:
+            due = handling.run_out(moment.time, _known(events, disturbed), moment.last)
+            yield list(chain.from_iterable(due))
+        touched = set(disturbed)
+        if len(events):
+            touched.update([None] if events.keys is None else events.keys)
+        breaches = sum(disturbance.breach for disturbance in disturbed.values())
+        handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
+        self._disturbed = {}
+
+    # Memory
+
+    def tidy(self, held: Ints) -> None:
+        self._waiting.trim(held)
+
+    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+        for segment in self._history.forget(before):
+            yield from segment.outputs.values()
+
+    @property
+    def remembered(self) -> int:
+        return self._history.size
+
+    def snapshots(self) -> tuple[int, int]:
+        logs = [segment.undo for segment in self._history.segments]
+        saved = chain.from_iterable(log.values() for log in logs)
+        return sum(map(len, logs)), self._handling.execution.states.size(saved)
+
+    # Checkpoints
+
+    def outputs(self) -> Iterable[Output]:
+        for segment in self._history.segments:
+            yield from chain.from_iterable(segment.outputs.values())
+
+    def state_of(self) -> dict[str, Any]:
+        return {
+            "waiting": self._waiting.state_of(),
+            "segments": [_written(segment) for segment in self._history.segments],
+            "last": self._history.last,
+            "detectors": self._handling.detectors.state_of(),
+            "passed": self._handling.passed,
+        }
+
+    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+        self._waiting.resume(kept["waiting"])
+        self._history.segments = [_read(state, outputs) for state in kept["segments"]]
+        self._history.last = kept["last"]
+        handling = self._handling
+        handling.passed = kept["passed"]
+        handling.detectors.resume(kept["detectors"])
+        if handling.timed:
+            handling.deadlines.arm(kept["detectors"])
+
+
+def _written(segment: RowSegment) -> dict[str, Any]:
+    segment.compact()
+    columns = segment.columns
+    undo = segment.undo.items()
+    return {
+        "start": segment.start,
+        "columns": None if columns is None else columns.state_of(),
+        "undo": [(key, s is ABSENT, None if s is ABSENT else s) for key, s in undo],
+        "outputs": {key: len(made) for key, made in segment.outputs.items()},
+    }
+
+
+def _read(state: dict[str, Any], outputs: Iterator[Output]) -> RowSegment:
+    segment = RowSegment(state["start"])
+    if state["columns"] is not None:
+        segment.extend(EventRows(*state["columns"]))
+    segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
+    segment.outputs = {key: list(islice(outputs, n)) for key, n in state["outputs"].items()}
+    return segment
+
+
+def _known(events: EventRows, disturbed: dict[Any, Disturbance]) -> dict[Any, int]:
+    """With which arrival of a batch the newest event of each key was known."""
+    known = {key: disturbance.at for key, disturbance in disturbed.items()}
+    keys = [None] * len(events) if events.keys is None else events.keys
+    for key, at in zip(keys, events.at.tolist(), strict=True):
+        known[key] = max(known.get(key, -1), at)
+    return known
