@@ -131,4 +131,4 @@ def test_the_part_on_spark_says_what_is_missing(
     monkeypatch.setattr(module, "why_not", lambda: "there is no Java; install one")
     result = CliRunner().invoke(app, ["demo", "--events", "2000"])
     assert result.exit_code == 0, result.stderr
-    assert "no part on Spark: there is no Java; install one" in result.stderr
+    assert "skipping the part on Spark: there is no Java; install one" in result.stderr

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from betimes.apps.soccer import SIMULATED
-from betimes.cli.demo.match import WINDOW, MatchResult, describe, follow
+from betimes.cli.demo.match import WINDOW, MatchResult, follow, summary
 from betimes.cli.demo.pitch import draw_match
 from betimes.model.change import Change
 
@@ -58,7 +58,7 @@ def test_what_was_known_at_a_moment(run: MatchResult) -> None:
 def test_the_best_moment_has_something_taken_back_and_something_open(run: MatchResult) -> None:
     assert run.best_moment() == 2 * SECOND
     assert (run.count("insert"), run.count("delete")) == (5, 1)
-    assert "5 detections announced, 1 of them taken back, 0 goals" in describe(run)
+    assert "5 detections announced, 1 of them taken back, 0 goals" in summary(run)
 
 
 def test_the_picture_is_drawn(run: MatchResult, tmp_path: Path) -> None:

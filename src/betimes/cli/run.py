@@ -59,10 +59,10 @@ def run(
 ) -> None:
     """Run a job file: detect complex events in a source and write them to a sink.
 
-    A job file has four tables. This one needs no data, because it simulates sensors:
+    A job file has four tables. This one needs no data: it simulates sensors.
 
     [cyan]
-    \\[source]                    # or parquet, csv, json, kafka, socket
+    \\[source]                     # or parquet, csv, json, kafka, socket
     format = "simulate"
     by = "key"
 
@@ -78,14 +78,14 @@ def run(
     kind = "local"               # or "spark", the default
     checkpoint = "checkpoint/"   # a stopped run resumes
 
-    \\[sink]                      # parquet, csv, json, console; delta, kafka
+    \\[sink]                       # parquet, csv, json, console; delta, kafka
     format = "console"
     [/]
 
     Save it as job.toml, check it, and run it. The output is a list of changes:
     insert (found), confirm (now final) and delete (taken back).
 
-    Ctrl-C and SIGTERM stop a run after the current batch, with exit code 130 and 143.
+    Ctrl-C and SIGTERM stop a run after the current batch (exit code 130, 143).
     If the job has a checkpoint, the same command resumes where the run stopped.
     Exit code 2 means that the job or its data is bad, 1 that something failed.
     docs/running.md explains all keys.

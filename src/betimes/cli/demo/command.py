@@ -1,7 +1,6 @@
-"""`betimes demo`: slack policies side by side on a simulated stream whose delays change.
+"""The command `betimes demo`, and its first part: slack policies compared on a simulated stream.
 
-The second part, early results, is in `early.py`, the third, a match, in `demo_match.py`, the
-fourth, on Spark, in `demo_spark.py`.
+The other parts are in `early.py` (early results), `match.py` (a match) and `on_spark.py` (Spark).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rich.table import Table
 
 from betimes.cli.demo.early import WAYS, print_comparison, print_story, watch
 from betimes.cli.demo.game import play
-from betimes.cli.demo.match import SECONDS, MatchResult, describe, follow
+from betimes.cli.demo.match import SECONDS, MatchResult, follow, summary
 from betimes.cli.demo.on_spark import watch_on_spark, why_not
 from betimes.cli.speaking import COMPILING, patience
 from betimes.model import EventBatch, OptionError, readable
@@ -36,22 +35,22 @@ CLOCK = "ball"
 BATCH = 10_000
 EVENTS_ON_SPARK = 6_000
 SLOWER_ON_SPARK = 8
-"""How many times as long its reports are under way: micro-batches put short delays in order."""
+"""Factor on the delays of the reports: a micro-batch would put short delays in order."""
 POLICIES: dict[str, dict[str, Any]] = {
     "largest": {"slack": "largest"},
     "decaying, 2 s": {"slack": "decaying", "decay": "2s"},
     "quantile, 2 % late": {"slack": "quantile", "max_late": 0.02},
     "fixed, 500 ms": {"slack": "500ms"},
 }
-"""Chosen to show the differences within 30 s of stream time: with the default decay of a minute the
-second would hardly fade, and allowing exactly as many late events as there are stragglers (1 %)
-makes the slack of the third jump to and fro. The last is what an expert might set after a look at
-the calm stream."""
+"""Chosen to show the differences within 30 s of stream time. With the default decay of one minute,
+the slack of the second would hardly fade. With `max_late` equal to the share of stragglers (1 %),
+the slack of the third would jump back and forth. The last is what an expert might choose after a
+look at the calm part of the stream."""
 
 
 @dataclass
 class Stream:
-    """A stream in order of arrival, and how long each event was under way."""
+    """A stream in order of arrival, and the delay of each event."""
 
     events: EventBatch
     delays: Ints
@@ -59,12 +58,12 @@ class Stream:
 
 @dataclass
 class PolicyResult:
-    """How one policy did."""
+    """How one slack policy did."""
 
     policy: str
     stats: OrderingStats
     mean_wait: float
-    """Stream time between an event's `ts` and the clock at its release, on average."""
+    """Mean stream time between the `ts` of an event and the clock at its release."""
     seconds: float
     clock: Ints = field(repr=False)
     slack: Ints = field(repr=False)
@@ -75,36 +74,40 @@ def demo(
     output: Annotated[
         Path,
         typer.Option(
-            help="Where the first picture goes; the others go beside it, with -early and -match "
-            "in their names.",
+            help="Where to write the first picture (.png, .svg or .pdf). The others go next to it, "
+            "with -early and -match in their names.",
             metavar="PATH",
         ),
     ] = Path("betimes-demo.png"),
-    events: Annotated[int, typer.Option(help="Length of the stream.", min=1000)] = 300_000,
+    events: Annotated[
+        int,
+        typer.Option(help="Number of events in part 1; parts 2 and 3 shrink with it.", min=1000),
+    ] = 300_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same stream.", min=0)] = 1,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Whether to show the last part, on Spark.")
+        bool,
+        typer.Option("--spark/--no-spark", help="Show the last part, on Spark, or leave it out."),
     ] = True,
 ) -> None:
-    """Show what waiting costs, and what not waiting does, as tables and pictures.
+    """Show what waiting costs, and what not waiting does, in tables and pictures.
 
-    First part: sensors report about 10,000 events a second. They arrive in
-    disorder, and 1 % of them are stragglers; in the middle of the stream the
-    network is busy and all delays grow, later they shrink again. How long does
-    each slack policy make events wait, and how many come too late?
+    [bold]1. Slack.[/] Sensors report about 10,000 events per second. The events arrive
+    out of order, and 1 % of them are stragglers. In the middle of the stream the
+    network is busy and all delays grow; later they shrink again. How long does
+    each slack policy make events wait, and how many events come too late?
 
-    Second part: detectors watch a game, once waiting until order is certain and
-    twice speculating. What is known how early, what is taken back, and is the
-    final result the same?
+    [bold]2. Early results.[/] Detectors watch a game: once they wait until the order is
+    certain, twice they speculate. How early is a result known, how much is taken
+    back, and is the final result the same?
 
-    Third part: a football match, seen by sensors on players and balls: 34,000
-    raw positions a second, in disorder, from which passes, duels and shots are
-    detected. The picture shows one moment of it: what is known for good, what
-    is provisional, and what was taken back.
+    [bold]3. A football match.[/] Sensors on players and balls report 34,000 positions per
+    second, out of order. Detectors find passes, duels and shots in them. The
+    picture shows one moment: what is final, what is provisional, and what was
+    taken back.
 
-    Fourth part: the detectors of the second as a query on an embedded Spark;
-    micro-batch by micro-batch, what is found and what is taken back. Does it
-    come to the same result?
+    [bold]4. Spark.[/] The detectors of part 2 run as a streaming query on an embedded
+    Spark. You see what each micro-batch finds and takes back, and whether the
+    final result is the same.
 
     [bold]Examples[/]
 
@@ -115,7 +118,7 @@ def demo(
     _check(output)
     stream = busy_hour(events, seed)
     with patience(COMPILING):
-        OrderingUnit(clock=CLOCK).feed(stream.events)  # so that the first policy is not charged
+        OrderingUnit(clock=CLOCK).feed(stream.events)  # the first policy must not pay for this
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:18}"), BarColumn(), MofNCompleteColumn())
     with Progress(
@@ -138,7 +141,7 @@ def demo(
         _show_spark(seed)
     second, third = (output.with_stem(f"{output.stem}-{name}") for name in ("early", "match"))
     with patience("drawing"):
-        # matplotlib takes a moment, only this needs it
+        # matplotlib takes a moment to import, and only this needs it
         from betimes.cli.demo.picture import draw, draw_early
         from betimes.cli.demo.pitch import draw_match
 
@@ -146,11 +149,11 @@ def demo(
         draw_early(early, second)
         draw_match(match, third)
     typer.echo(f"pictures: {output}, {second}, {third}")
-    typer.echo('next: try betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
+    typer.echo('next, try: betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
 
 
 def _show_match(seed: int, events: int) -> MatchResult:
-    """The third part: some seconds of a match; fewer if a short demo was asked for."""
+    """The third part: a few seconds of a match, fewer for a short demo."""
     seconds = max(2.0, min(SECONDS, events / 20_000))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:18}"), BarColumn())
@@ -159,34 +162,34 @@ def _show_match(seed: int, events: int) -> MatchResult:
     ) as bar:
         task = bar.add_task("a match", total=seconds)
         run = follow(seed + 1, partial(bar.advance, task), seconds=seconds)
-    Console(highlight=False).print(f"\n{describe(run)}")
+    Console(highlight=False).print(f"\n{summary(run)}")
     return run
 
 
 def _show_spark(seed: int) -> None:
-    """The last part, if Spark is there: seconds of the game over a slow network."""
+    """The last part, if Spark is installed: a few seconds of the game over a slow network."""
     missing = why_not()
     if missing is not None:
-        typer.echo(f"no part on Spark: {missing}", err=True)
+        typer.echo(f"skipping the part on Spark: {missing}", err=True)
         return
     console = Console(highlight=False)
     game = play(EVENTS_ON_SPARK, seed, slower=SLOWER_ON_SPARK)
     local = watch(next(iter(WAYS)), game, lambda _: None)
     length = EVENTS_ON_SPARK // 1000
-    console.print(f"\n{length} seconds of the game, badly delayed, on Spark", style="bold")
+    console.print(f"\non Spark: {length} seconds of the game, with long delays", style="bold")
     runs = watch_on_spark(game, console, patience("starting Spark"))
     print_comparison([local, *runs], game, where="; the last two on Spark")
 
 
 def _check(output: Path) -> None:
-    """Refuse what cannot be written before the work is done, not after it."""
+    """Refuse an output that cannot be written before the work is done, not after it."""
     if output.suffix not in (".png", ".svg", ".pdf"):
         raise OptionError(
             f"expected --output to name a .png, .svg or .pdf file, got {str(output)!r}"
         )
     if not output.parent.is_dir():
         raise OptionError(
-            f"expected --output to lie in an existing folder, got {str(output)!r}; create "
+            f"expected --output to be in an existing folder, got {str(output)!r}; create "
             f"{str(output.parent)!r} first"
         )
 
@@ -207,7 +210,7 @@ def busy_hour(n: int, seed: int) -> Stream:
 
 
 def measure(policy: str, stream: Stream, advance: Callable[[int], None]) -> PolicyResult:
-    """PolicyResult the stream through a unit with that policy."""
+    """Run the stream through an ordering unit with one policy."""
     unit = OrderingUnit(clock=CLOCK, **POLICIES[policy])
     clocks, slacks, released = [], [], []
     seconds = 0.0
@@ -222,7 +225,7 @@ def measure(policy: str, stream: Stream, advance: Callable[[int], None]) -> Poli
         advance(len(batch))
     released.append(unit.finish().released)
     clock = np.concatenate(clocks)
-    # What the end of the stream released is handed out at a place behind the last arrival.
+    # Events released at the end of the stream have a place after the last arrival.
     at = np.minimum(np.concatenate([part.at for part in released]), len(clock) - 1)
     waits = clock[at] - np.concatenate([part.ts for part in released])
     known = clock != NEVER
@@ -232,7 +235,7 @@ def measure(policy: str, stream: Stream, advance: Callable[[int], None]) -> Poli
 
 
 def _print(runs: list[PolicyResult], n: int) -> None:
-    title = f"{n:,} events in disorder, 1 % stragglers, delays sixfold for a while"
+    title = f"{n:,} events out of order, 1 % stragglers, delays six times as long for a while"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", collapse_padding=True)
     table.add_column("slack policy", style="bold")
     for heading in ("mean wait", "final slack", "late events", "late", "events/s"):
@@ -249,7 +252,7 @@ def _print(runs: list[PolicyResult], n: int) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        "mean wait: from when an event occurred to its release, in stream time · "
-        "late: something later had been released",
+        "mean wait: stream time from an event to its release · "
+        "late: a later event had already been released",
         style="dim",
     )

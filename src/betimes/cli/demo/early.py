@@ -1,7 +1,7 @@
-"""The second part of `betimes demo`: the same detectors, waiting for order and not waiting for it.
+"""The second part of `betimes demo`: the same detectors, with and without waiting for order.
 
-The game is fed as if it came live, but without the pauses: `LiveTime` jumps over them. So the
-control loop of `attenuation="adaptive"` sees how busy this machine would be with the live stream.
+The game is fed as if it came live, but without the pauses: `LiveTime` skips them. So the control
+loop of `attenuation="adaptive"` sees how busy the live stream would keep this machine.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ WAYS: dict[str, float | str] = {
     "adaptive": "adaptive",
 }
 BATCH = 20
-"""Events a batch: 20 ms of the game, about as often as a live system would ask."""
+"""Events per batch: 20 ms of the game, about as often as a live system would feed."""
 _SHOWN = 2
 _LOOKS = {"insert": "cyan", "delete": "magenta", "confirm": "green"}
-_MEANINGS = {"insert": "found", "delete": "was wrong", "confirm": "stands for good"}
+_MEANINGS = {"insert": "found", "delete": "was wrong", "confirm": "now final"}
 
 
 class LiveTime:
-    """Seconds that go on while work is done, and jump to when the next batch arrives."""
+    """A clock in seconds that runs during work and jumps ahead to the next arrival."""
 
     def __init__(self) -> None:
         self._jumped = 0.0
@@ -52,7 +52,7 @@ class LiveTime:
 
 @dataclass
 class Told:
-    """A change, and the stream time at which it was told."""
+    """A change, and the stream time when it was announced."""
 
     at: int
     change: Change
@@ -74,7 +74,7 @@ class GameResult:
 
     @property
     def latencies(self) -> npt.NDArray[np.int64]:
-        """For each final result, how long after it occurred it was told, to stay."""
+        """For each final result, the time from its occurrence to the announcement that stood."""
         standing: dict[str, int] = {}
         for told in self.told:
             change = told.change
@@ -108,7 +108,7 @@ def watch(way: str, game: Game, advance: Callable[[int], None]) -> GameResult:
 
 
 def print_comparison(runs: Sequence[GameResult], game: Game, where: str = "") -> None:
-    """The runs side by side."""
+    """Print the results side by side."""
     title = f"who passes to whom? {len(game.events):,} events of a game, 4 detectors on 3 levels"
     title += where
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", collapse_padding=True)
@@ -127,20 +127,20 @@ def print_comparison(runs: Sequence[GameResult], game: Game, where: str = "") ->
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        "mean latency: from when a result occurred to the announcement that stood, in stream time",
+        "mean latency: stream time from a result to the announcement that stood",
         style="dim",
     )
 
 
 def print_story(runs: Sequence[GameResult]) -> None:
-    """What was told about a few moments in which something was taken back."""
+    """Print all changes at a few moments when something was taken back."""
     run = max(runs, key=lambda run: run.count("delete"))
     shown = story(run.told)
     if not shown:
         return
     table = Table(
         box=box.SIMPLE_HEAD,
-        title=f"results that changed on the way (attenuation {run.way})",
+        title=f"results that were corrected (attenuation {run.way})",
         title_justify="left",
         collapse_padding=True,
     )
@@ -173,7 +173,7 @@ def print_story(runs: Sequence[GameResult]) -> None:
 
 
 def story(told: Iterable[Told]) -> list[Told]:
-    """All rows about the moments in which most was corrected, moment by moment."""
+    """All changes at the moments with the most corrections, moment by moment."""
     moments: dict[int, list[Told]] = {}
     for row in told:
         moments.setdefault(row.change.ts, []).append(row)

@@ -1,7 +1,7 @@
 """The game that `betimes demo` watches: a simulated stream, and the detectors that follow it.
 
-The ball reports a thousand times a second, almost at once. That a player is near the ball, or no
-longer, is told by other sensors and arrives later; one such report in twenty is a straggler.
+The ball reports a thousand times per second, almost without delay. Other sensors report that a
+player is near the ball, or no longer is. These reports arrive later; one in twenty is a straggler.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MS = 1_000
 STRAGGLERS = 0.05
 _PLAYERS = 8
 _KICK = 55
-"""An acceleration that only a kick explains."""
+"""Only a kick explains an acceleration above this."""
 
 
 @dataclass
 class PlayerHitsBall:
-    """The ball is kicked while somebody is near."""
+    """The ball is kicked while a player is near."""
 
     near: set[str] = field(default_factory=set)
 
@@ -38,7 +38,7 @@ class PlayerHitsBall:
 
 @dataclass
 class DoubleHit:
-    """A hit, no parting from the ball, another hit: the pattern A !B C, for each player."""
+    """Two hits by a player who stays near the ball: the pattern A !B C, per player."""
 
     before: int | None = None
 
@@ -79,7 +79,7 @@ class OneTwo:
 
 
 def soccer() -> Hierarchy:
-    """The detectors in their places."""
+    """The detectors, wired into a hierarchy."""
     hierarchy = Hierarchy(clock="ball", inputs=("near", "not_near", "ball"))
     hierarchy.add(PlayerHitsBall, on=("near", "not_near", "ball"), emits="hit")
     hierarchy.add(DoubleHit, on=("hit", "not_near"), emits="double_hit", by="player")
@@ -97,7 +97,7 @@ class Game:
 
 
 def play(n: int, seed: int, *, slower: int = 1) -> Game:
-    """A game of about n events, whose delays are so many times as long."""
+    """A game of about n events; `slower` multiplies the delays."""
     rng = np.random.default_rng(seed)
     end = n * MS
     kicks: set[int] = set()
@@ -118,7 +118,7 @@ def play(n: int, seed: int, *, slower: int = 1) -> Game:
 
 
 def _possession(rng: np.random.Generator, end: int, kicks: set[int]) -> Iterator[Event]:
-    """Who is near the ball; `kicks` gets the milliseconds at which the ball is hit."""
+    """Reports about who is near the ball; adds the milliseconds of hits to `kicks`."""
     now, player, before = 50 * MS, 0, 1
     while True:
         payload = {"player": f"P{player + 1}"}
@@ -129,7 +129,7 @@ def _possession(rng: np.random.Generator, end: int, kicks: set[int]) -> Iterator
                 return
             kicks.add(now // MS)
             now += int(rng.integers(80, 300)) * MS
-        # He parts from the ball shortly before or after the next one is there.
+        # The player leaves the ball shortly before or after the next one reaches it.
         yield Event("not_near", min(now, end), payload)
         now += int(rng.integers(-10, 30)) * MS
         if now >= end:

@@ -1,7 +1,7 @@
-"""The match of `betimes demo`: raw positions in disorder, detections drawn on the pitch.
+"""The third part of `betimes demo`: detectors follow a match from raw positions, out of order.
 
 A simulated match is fed as it would arrive, in steps of 20 ms, with speculation. The picture shows
-one moment of it: what is known for good, what is provisional, and what was taken back by then.
+one moment of it: what is final, what is provisional, and what was taken back by then.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ Point = tuple[float, float]
 
 SECONDS = 14.0
 ATTENUATION = 0.0
-"""Nothing waits: what is wrong then is seen best."""
+"""No waiting: this shows best what is taken back."""
 STEP = 20_000
 """Microseconds between two batches."""
 SHOWN = (
     "near", "duel", "hit", "pass", "unsuccessful_pass", "shot", "shot_on_goal", "blocked_shot",
     "save", "goal", "out",
 )  # fmt: skip
-"""Detections that are drawn."""
+"""Types of detections that are drawn."""
 WINDOW = 12_000_000
 """How long a detection stays in the picture, in microseconds."""
 
 
 @dataclass
 class Detection:
-    """One detected event, and what became of it until some moment."""
+    """One detected event, and what became of it up to some moment."""
 
     event: Event
     place: Point | None
-    """Where it was, or else where its player was when it was told."""
+    """Where it happened, or where its player was when it was announced."""
     told: int
     status: str
     """`"provisional"`, `"final"` or `"taken back"`."""
@@ -49,7 +49,7 @@ class Detection:
 
 @dataclass
 class Moment:
-    """What is known of the match at one time."""
+    """What is known about the match at one time."""
 
     at: int
     detections: list[Detection]
@@ -60,7 +60,7 @@ class Moment:
 
 @dataclass
 class MatchResult:
-    """A match as it was followed: all changes with the time at which they were told."""
+    """A match as the detectors saw it: all changes, with the clock when each was announced."""
 
     stadium: Stadium
     detectors: int
@@ -70,14 +70,14 @@ class MatchResult:
     told: list[tuple[int, Change]] = field(default_factory=list, repr=False)
 
     def count(self, change_type: str) -> int:
-        """How many changes of this kind there were to detections that are drawn."""
+        """How many changes of this type concern detections that are drawn."""
         return sum(change.change_type == change_type for _, change in self._drawn())
 
     def _drawn(self) -> Iterator[tuple[int, Change]]:
         return ((at, change) for at, change in self.told if change.type in SHOWN)
 
     def best_moment(self) -> int:
-        """When most detections of the last seconds were taken back, and some are provisional."""
+        """When most of the recent detections were taken back, while some are provisional."""
         recent: deque[tuple[int, int]] = deque()
         open_: set[str] = set()
         weight, best, found = 0, (-1, -1), 0
@@ -94,7 +94,7 @@ class MatchResult:
         return found
 
     def moment(self, at: int) -> Moment:
-        """What was known at a time, of the last seconds."""
+        """What was known at a time about the seconds before it."""
         known: dict[str, Detection] = {}
         places: dict[str, Point] = {}
         ball = None
@@ -118,19 +118,19 @@ class MatchResult:
         return Moment(at, list(known.values()), places, ball)
 
 
-def describe(run: MatchResult) -> str:
-    """How the match went, in a line."""
+def summary(run: MatchResult) -> str:
+    """How the match went, in one line."""
     announced, undone = run.count("insert"), run.count("delete")
     goals = sum(change.type == "goal" and change.change_type == "insert" for _, change in run.told)
     return (
-        f"a match: {run.positions:,} positions of {run.seconds:g} s through "
+        f"a match: {run.positions:,} positions in {run.seconds:g} s through "
         f"{run.detectors} detectors on {run.levels} levels; {announced} detections announced, "
         f"{undone} of them taken back, {goals} goals"
     )
 
 
 def follow(seed: int, advance: Callable[[float], None], *, seconds: float = SECONDS) -> MatchResult:
-    """Let the detectors follow a match; `advance` is told how many seconds have been played."""
+    """Let the detectors follow a match; `advance` gets the seconds that have been played."""
     match = simulate(seconds, seed=seed)
     hierarchy = soccer(match.stadium)
     engine = Engine(hierarchy, attenuation=ATTENUATION)
@@ -148,7 +148,7 @@ def follow(seed: int, advance: Callable[[float], None], *, seconds: float = SECO
 
 
 def _steps(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Arrivals in steps of equal time."""
+    """Arrivals in steps of equal duration."""
     left: list[pa.Table] = []
     for table in tables:
         steps = table["arrived"].to_numpy() // STEP

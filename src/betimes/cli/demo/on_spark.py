@@ -1,7 +1,7 @@
-"""The third part of `betimes demo`: the same detectors as a streaming query on Spark.
+"""The fourth part of `betimes demo`: the same detectors as a streaming query on Spark.
 
-The game is written as a few parquet files, in order of arrival, and read back as a stream, a file a
-micro-batch: what a data engineer would do with `bt.spark.detect`, on an embedded Spark.
+The game is written to a few parquet files, in order of arrival, and read back as a stream, one file
+per micro-batch: what a data engineer would do with `bt.spark.detect`, on an embedded Spark.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SHOWN = 4
 
 
 def why_not() -> str | None:
-    """What is missing for Spark, and what to do; None if it is there."""
+    """What Spark needs and does not find, and what to do; None if it can run."""
     if importlib.util.find_spec("pyspark") is None:
-        return "PySpark is not installed; pip install 'betimes[spark]' brings it"
+        return "PySpark is not installed; run pip install 'betimes[spark]'"
     if shutil.which("java") is None and not _java_home():
-        return "there is no Java; install one (17 or newer), or set JAVA_HOME"
+        return "Java is not installed; install Java 17 or newer, or set JAVA_HOME"
     return None
 
 
@@ -89,7 +89,7 @@ def _watch(session: Any, way: str, folder: Path, checkpoint: str, console: Conso
 
 
 def _print(changes: list[Change], batch: int, console: Console) -> None:
-    """A line about a micro-batch; if something was taken back, that and some other rows."""
+    """A line about a micro-batch, and a few of its rows if something was taken back."""
     kinds = Counter(change.change_type for change in changes)
     if not changes:
         return
@@ -115,7 +115,7 @@ def _change(row: dict[str, Any]) -> Change:
 
 
 def _write(game: Game, folder: Path) -> None:
-    """The events as files, in order of arrival."""
+    """Write the events to files, in order of arrival."""
     folder.mkdir()
     size = -(-len(game.events) // FILES)
     for number, low in enumerate(range(0, len(game.events), size)):

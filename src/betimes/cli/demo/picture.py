@@ -1,6 +1,6 @@
 """The pictures of `betimes demo`.
 
-The first has delays as dots and the slack of each policy as a line; the second tells how soon
+The first shows delays as dots and the slack of each policy as a line; the second shows how soon
 results were known.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from betimes.cli.demo.command import PolicyResult, Stream
     from betimes.cli.demo.early import GameResult
 
-# Okabe and Ito's colours can be told apart by everybody; the line styles help in print.
+# The colours of Okabe and Ito, which everybody can tell apart; line styles help in print.
 _LOOKS = (("#D55E00", "-"), ("#0072B2", "-"), ("#009E73", "-"), ("#555555", (0, (5, 3))))
 _INK = "#222222"
 _DOTS = 15_000
@@ -29,7 +29,7 @@ _MS, _S = 1_000, 1_000_000
 
 
 def draw(stream: Stream, runs: Sequence[PolicyResult], path: Path) -> None:
-    """Draw the picture and write it to `path` (the ending tells the format)."""
+    """Draw the first picture and write it to `path`, whose suffix gives the format."""
     figure = Figure(figsize=(11, 5.6), dpi=120, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.085, 0.11, 0.7, 0.74))
@@ -71,7 +71,7 @@ def _draw_delays(axes: Axes, stream: Stream) -> None:
 
 
 def _label(axes: Axes, runs: Sequence[PolicyResult]) -> None:
-    """Name each line where it ends, moved apart where they end close together."""
+    """Label each line at its end, with labels moved apart where lines end close together."""
     order = sorted(range(len(runs)), key=lambda i: float(runs[i].slack[-1]), reverse=True)
     low, high = (float(np.log10(bound)) for bound in axes.get_ylim())
     next_place = 1.0
@@ -105,7 +105,7 @@ _EARLY_LOOKS = (("#555555", "-"), ("#0072B2", "-"), ("#D55E00", "-"))
 
 
 def draw_early(runs: Sequence[GameResult], path: Path) -> None:
-    """Draw which share of the final results was known how soon, and write it to `path`."""
+    """Draw the share of final results known over time, and write the picture to `path`."""
     figure = Figure(figsize=(11, 4.4), dpi=120, facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.085, 0.14, 0.68, 0.66))
@@ -118,7 +118,7 @@ def draw_early(runs: Sequence[GameResult], path: Path) -> None:
     axes.set_xlim(0, longest * 1.02)
     axes.set_ylim(0, 103)
     axes.set_yticks([0, 25, 50, 75, 100], ["0", "25 %", "50 %", "75 %", "100 %"])
-    axes.set_xlabel("milliseconds after it occurred, in stream time", color=_INK)
+    axes.set_xlabel("milliseconds after the result occurred, in stream time", color=_INK)
     axes.set_ylabel("final results known", color=_INK)
     axes.grid(color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)

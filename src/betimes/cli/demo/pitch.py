@@ -1,4 +1,4 @@
-"""The picture of a match: the pitch, the players, and what was detected."""
+"""The picture of a match: the pitch, the players and the detections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw_match(run: MatchResult, path: Path) -> None:
 
 
 def _turned(place: Point) -> Point:
-    """The pitch lies on its side: its length runs from left to right."""
+    """The pitch is drawn on its side: its length runs from left to right."""
     return place[1], place[0]
 
 
@@ -131,7 +131,7 @@ def _team(event: Event) -> str:
 
 
 def _list(figure: Figure, moment: Moment) -> None:
-    """The newest detections as text; what was taken back is crossed out."""
+    """List the newest detections; those taken back are crossed out."""
     newest = sorted(moment.detections, key=lambda d: (d.event.ts, d.told))[-_LISTED:]
     for number, detection in enumerate(newest):
         event, wrong = detection.event, detection.status == "taken back"
@@ -160,13 +160,13 @@ def _explain(figure: Figure, run: MatchResult, moment: Moment) -> None:
     )  # fmt: skip
     figure.text(
         0.02, 0.885,
-        f"{run.positions:,} positions in {run.seconds:.0f} s, in disorder; what was known "
-        f"{moment.at / 1e6:.2f} s into the match, of the last 12 s",
+        f"{run.positions:,} positions in {run.seconds:.0f} s, out of order; what was known "
+        f"{moment.at / 1e6:.2f} s into the match about the last 12 s",
         fontsize=10.5, color=_INK,
     )  # fmt: skip
     figure.text(
         0.02, 0.025,
-        "filled, solid: for good    hollow, dashed: provisional    crossed out: taken back    "
+        "filled, solid: final    hollow, dashed: provisional    crossed out: taken back    "
         "dot: hit   ring: near the ball   triangle: shot   square: block, save   star: goal   "
         "cross: out",
         fontsize=8.5, color="#777777",

@@ -1,4 +1,4 @@
-"""`betimes simulate`: streams made from a seed, written to files."""
+"""The commands of `betimes simulate`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from betimes.apps.soccer import (
     read_recording,
 )
 from betimes.apps.soccer import simulate as simulate_match
-from betimes.cli.simulate.files import Written, make_room, shown, write
+from betimes.cli.simulate.files import Written, make_room, with_progress, write
 from betimes.model import OptionError, readable
 
 simulate = typer.Typer(
     no_args_is_help=True,
-    help="Make a stream from a seed and write it to files: something to try betimes on.",
+    help="Generate a stream from a seed and write it to files: data to try betimes on.",
     epilog="First steps: [bold]betimes simulate soccer match/[/], then "
     "[bold]betimes simulate soccer --help[/].",
     rich_markup_mode="rich",
@@ -53,7 +53,7 @@ class Delay(StrEnum):
 
 @simulate.callback()
 def _simulate() -> None:
-    pass  # a command of its own for each kind of stream, also while there is only one
+    pass  # one subcommand per kind of stream, even while there is only one
 
 
 @simulate.command()
@@ -68,7 +68,7 @@ def soccer(
     ],
     *,
     seconds: Annotated[
-        float, typer.Option(metavar="NUMBER", help="How long the match goes on.")
+        float, typer.Option(metavar="NUMBER", help="Length of the match in seconds.")
     ] = 65.0,
     seed: Annotated[
         int, typer.Option(metavar="NUMBER", help="The same seed gives the same match.")
@@ -76,14 +76,14 @@ def soccer(
     output: Annotated[
         Format | None,
         typer.Option(
-            "--format", help="csv: the stadium's own format. Default: by the name of OUT.",
+            "--format", help="csv is the stadium's own format. Default: from the name of OUT.",
             show_default=False,
         ),
     ] = None,
     delays: Annotated[
         Delay,
         typer.Option(
-            help="How positions arrive: lan (up to 146 ms late), wan (up to 185 ms), bursts (as "
+            help="How positions arrive: lan (up to 146 ms late), wan (up to 185 ms), bursts (like "
             "lan, but every few seconds everything is held up), none (in order of time)."
         ),
     ] = Delay.lan,
@@ -91,8 +91,8 @@ def soccer(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write what happened, hits, passes, shots, goals and more: one JSON object "
-            "a line.",
+            help="Also write what really happened (hits, passes, shots, goals and more), one JSON "
+            "object per line.",
             show_default=False,
         ),
     ] = None,
@@ -100,37 +100,38 @@ def soccer(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Take the positions from a recording in the stadium's format instead of playing: "
-            "to put disorder into it, or to have it as parquet.",
+            help="Read positions from a recording in the stadium's format instead of simulating "
+            "them, to add disorder or to convert it to parquet.",
             show_default=False,
         ),
     ] = None,
     venue: Annotated[
-        Venue, typer.Option("--stadium", help="Whose sensors the recording has.")
+        Venue, typer.Option("--stadium", help="The stadium whose sensors made the recording.")
     ] = Venue.nuremberg,
     skip: Annotated[
         bool,
         typer.Option(
-            "--skip", help="Leave out rows of the recording that cannot be used, and count them."
+            "--skip", help="Skip and count rows of the recording that cannot be used."
         ),
     ] = False,
     rows: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Rows of a parquet file.")
+        int, typer.Option(metavar="NUMBER", help="Rows per parquet file.")
     ] = 100_000,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing output.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress and no summary, only errors.")
+        bool, typer.Option("--quiet", help="Print only errors: no progress, no summary.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Play a football match, seen by 144 sensors: 34,200 positions a second.
+    """Simulate a football match, seen by 144 sensors: 34,200 positions per second.
 
-    Three balls report 2,000 positions a second; legs and arms of players,
-    substitutes and referees 200. Positions stand in the order in which they
-    arrive: those of the ball soon, those of others later and in packets of ten.
+    Each of three balls reports 2,000 positions per second; each sensor on a leg
+    or arm of a player, substitute or referee reports 200. Positions are written
+    in the order in which they arrive: those of the ball soon, the others later
+    and in packets of ten.
 
-    In parquet files [bold]seq[/] is the number of the arrival and [bold]arrived[/]
-    its time, in microseconds like [bold]ts[/], the time of the position. In a
-    job file for [bold]betimes run[/] that is:
+    In parquet files, [bold]ts[/] is the time of a position, [bold]arrived[/] the time of its
+    arrival (both in microseconds), and [bold]seq[/] the number of the arrival. To read
+    them with [bold]betimes run[/], put this in the job file:
 
     [cyan]
     \\[source]
@@ -152,10 +153,12 @@ def soccer(
     if rows < 1:
         raise OptionError(f"expected --rows to be 1 or more, got {rows}")
     if recording is not None and truth is not None:
-        raise OptionError("expected --truth without --recording: only a simulation knows it")
+        raise OptionError(
+            "--truth does not go with --recording: only a simulation knows what really happened"
+        )
     match, skipped = simulate_match(seconds, seed=seed), Skipped() if skip else None
     if recording is None:
-        positions, doing = match.tables(), "playing"
+        positions, doing = match.tables(), "simulating"
     else:
         stadium = NUREMBERG if venue is Venue.nuremberg else SIMULATED
         positions = read_recording(recording, stadium, skipped=skipped)
@@ -165,7 +168,7 @@ def soccer(
     began, written = time.perf_counter(), Written()
     tables = written.seen(_arriving(positions, delays, seed))
     if not quiet:
-        tables = shown(tables, doing, seconds if recording is None else None)
+        tables = with_progress(tables, doing, seconds if recording is None else None)
     write(tables, out, folder=folder, rows=rows)
     if truth is not None:
         truth.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +177,7 @@ def soccer(
         _report(written, time.perf_counter() - began, skipped)
         if recording is None:
             _report_truth(match)
-        typer.echo(f"written to {out}" + ("" if truth is None else f", what happened to {truth}"))
+        typer.echo(f"wrote {out}" + ("" if truth is None else f", and what happened to {truth}"))
 
 
 def _arriving(
@@ -195,12 +198,12 @@ def _report(written: Written, took: float, skipped: Skipped | None) -> None:
     late = written.late / max(written.rows, 1)
     typer.echo(
         f"{written.rows:,} positions of {written.seconds:,.1f} s in {took:.1f} s: "
-        f"{written.rows / took:,.0f} a second, {written.seconds / took:.1f} times real time\n"
-        f"largest delay {readable(written.longest)}; {late:.1%} arrive after a later one"
+        f"{written.rows / took:,.0f} per second, {written.seconds / took:.1f} times real time\n"
+        f"largest delay {readable(written.longest)}; {late:.1%} arrive after a later position"
     )
     if skipped is not None:
         typer.echo(
-            f"left out {skipped.rows:,} rows: {skipped.malformed:,} that are not 13 whole numbers, "
+            f"skipped {skipped.rows:,} rows: {skipped.malformed:,} that are not 13 whole numbers, "
             f"{skipped.unknown:,} of unknown sensors"
         )
 

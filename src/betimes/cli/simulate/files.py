@@ -1,4 +1,4 @@
-"""Where `betimes simulate` writes to: room for it, files of so many rows, and what went by."""
+"""The output of `betimes simulate`: making room for it, writing files, and counting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from betimes.model import OptionError
 
 @dataclass
 class Written:
-    """What went by on the way to the files."""
+    """Counts of the rows on their way to the files."""
 
     rows: int = 0
     longest: int = 0
@@ -27,16 +27,16 @@ class Written:
     late: int = 0
     """Rows that arrived after a later one."""
     first: int | None = None
-    """The first time, in microseconds."""
+    """The earliest time in the first table, in microseconds."""
     _newest: int = field(default=-1, repr=False)
 
     @property
     def seconds(self) -> float:
-        """The length of the stream."""
+        """The length of the stream in seconds."""
         return (self._newest - (self.first or 0)) / 1e6 if self.rows else 0.0
 
     def seen(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Let tables pass and count."""
+        """Pass tables on and count their rows."""
         for table in tables:
             ts = table["ts"].to_numpy()
             if len(ts):
@@ -50,7 +50,7 @@ class Written:
 
 
 def make_room(out: Path, *, folder: bool, force: bool) -> None:
-    """Refuse to overwrite anything, unless that is wanted."""
+    """Refuse to overwrite anything, unless `force` is set."""
     if not folder and out.is_dir():
         raise OptionError(f"expected OUT to be a file for --format csv, but {out} is a folder")
     if folder and out.is_file():
@@ -62,23 +62,21 @@ def make_room(out: Path, *, folder: bool, force: bool) -> None:
     if not taken:
         return
     if not force:
-        raise OptionError(
-            f"there is something at {out} already; name another place, or use --force"
-        )
+        raise OptionError(f"{out} already exists; choose another OUT, or replace it with --force")
     if out.is_file():
         out.unlink()
         return
     strange = [path.name for path in out.iterdir() if not path.name.startswith("part-")]
     if strange:
         raise OptionError(
-            f"expected nothing but part-*.parquet in {out}, got {strange[0]!r}; --force only "
-            "replaces what a simulation has written"
+            f"expected only part-*.parquet in {out}, got {strange[0]!r}; --force replaces only the "
+            "output of a simulation"
         )
     shutil.rmtree(out)
 
 
 def write(tables: Iterable[pa.Table], out: Path, *, folder: bool, rows: int) -> None:
-    """A folder of parquet files of so many rows, or one file in the stadium's format."""
+    """Write a folder of parquet files of `rows` rows, or one file in the stadium's format."""
     if not folder:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_recording(tables, out)
@@ -88,10 +86,10 @@ def write(tables: Iterable[pa.Table], out: Path, *, folder: bool, rows: int) -> 
         pq.write_table(table, out / f"part-{number:06}.parquet")
 
 
-def shown(
+def with_progress(
     tables: Iterable[pa.Table], doing: str, seconds: float | None
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """Progress on a terminal, in seconds of the stream, if it is known how many there are."""
+    """Show progress on a terminal, in seconds of the stream; `seconds` is its length, if known."""
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f} s"),

@@ -1,6 +1,6 @@
-"""Events as people type them: `A0 A2 C1`, with commas, lines and `#` comments as they like.
+"""Events as people type them: `A0 A2 C1`, separated by blanks, commas or lines; `#` comments.
 
-A token is a type and a whole time: `A12`, or `sensor7@12` where the type ends in a digit.
+A token is a type and a whole time: `A12`, or `sensor7@12` if the type ends in a digit.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _AROUND = 40
 def read_arrivals(argument: str | None, file: Path | None) -> Iterator[Event]:
     """Events from the argument, from a file, or from stdin."""
     if argument not in (None, "-") and file is not None:
-        raise OptionError("expected events from one place, got an argument and --file; drop one")
+        raise OptionError(
+            "expected events from one place, got an argument and --file; leave one out"
+        )
     if argument not in (None, "-"):
         return parse(str(argument).splitlines(), "the argument")
     if file is not None and str(file) != "-":
         return _read_file(file)
     if argument is None and file is None and sys.stdin.isatty():
         raise OptionError(
-            'expected events, got none; give them as an argument ("A0 A2 C1"), with --file PATH, '
+            'expected events, got none; pass them as an argument ("A0 A2 C1"), with --file PATH, '
             "or on stdin"
         )
     return parse(_text(sys.stdin, "stdin"), "stdin")
 
 
 def parse(lines: Iterable[str], source: str = "the text") -> Iterator[Event]:
-    """Read events token by token; the first bad one is an `EventError` that points at it.
+    """Read events token by token; the first bad token raises an `EventError` that points at it.
 
     >>> [(event.type, event.ts) for event in parse(["A0, s1@12  # a comment", "C1"])]
     [('A', 0), ('s1', 12), ('C', 1)]
@@ -59,7 +61,7 @@ def parse(lines: Iterable[str], source: str = "the text") -> Iterator[Event]:
 
 
 def name(event: Event) -> str:
-    """Write an event so that `parse` reads it again.
+    """The text of an event, which `parse` can read again.
 
     >>> name(Event("A", 12)), name(Event("s1", 12))
     ('A12', 's1@12')

@@ -1,4 +1,4 @@
-"""`betimes trace`: one ordering unit at work, arrival by arrival."""
+"""The command `betimes trace`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from betimes.ordering import OrderingUnit
 from betimes.ordering.slack import POLICIES
 
 PAGE = 1000
-"""Rows a table: a longer trace is printed as several, so that it need not fit into memory."""
+"""Rows per table: a longer trace is printed as several, so that it need not fit in memory."""
 
 
 class Format(StrEnum):
@@ -36,9 +36,9 @@ def trace(
         list[str] | None,
         typer.Argument(
             metavar="EVENTS",
-            help="Events in order of arrival: a type and a whole time (microseconds), such as A12, "
-            "or sensor7@12 for a type that ends in a digit. Blanks, commas and lines separate, "
-            "[bold]#[/] begins a comment. [bold]-[/], or nothing at all, reads stdin.",
+            help="Events in order of arrival. Each is a type and a whole time in microseconds, as "
+            "in A12, or sensor7@12 if the type ends in a digit. Separate events by blanks, commas "
+            "or lines; [bold]#[/] starts a comment. Use [bold]-[/], or no argument, to read stdin.",
             show_default=False,
         ),
     ] = None,
@@ -51,15 +51,15 @@ def trace(
         list[str],
         typer.Option(
             metavar="TYPE",
-            help="Types that move the clock; repeat the option or separate by commas. "
-            "[bold]*[/]: every event does.",
+            help="Types that move the clock; repeat the option, or separate types by commas. "
+            "[bold]*[/] means that every event moves it.",
         ),
     ] = ["*"],  # noqa: B006 typer copies it
     on: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TYPE",
-            help="Types that are put in order; others only move the clock. Default: all.",
+            help="Types to put in order; others only move the clock. Default: all.",
             show_default=False,
         ),
     ] = None,
@@ -67,30 +67,32 @@ def trace(
         str,
         typer.Option(
             metavar="SHARE",
-            help="The share of the slack that is waited, such as 1/3 or 0.3. 1: an event is "
-            "released when its place is certain; 0: at once, and replayed if that was wrong.",
+            help="How much of the slack to wait before a release, such as 1/3 or 0.3. With 1, an "
+            "event is released when its place is certain; with 0 at once, and replayed if that "
+            "was wrong.",
         ),
     ] = "1",
     policy: Annotated[
         str,
         typer.Option(
             metavar="POLICY",
-            help="How the slack follows the delays: largest, decaying, quantile; or a fixed "
+            help="How the slack follows the delays: largest, decaying or quantile; or a fixed "
             "slack, such as 20 or 150ms.",
         ),
     ] = "largest",
     margin: Annotated[
         float,
         typer.Option(
-            metavar="NUMBER", help="Standard deviations of the recent delays added to the slack."
+            metavar="NUMBER",
+            help="How many standard deviations of the recent delays to add to the slack.",
         ),
     ] = 0.0,
     min_slack: Annotated[
-        str, typer.Option(metavar="DURATION", help="The slack is never less.")
+        str, typer.Option(metavar="DURATION", help="Lower limit of the slack.")
     ] = "0",
     max_slack: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="The slack is never more.", show_default="no limit"),
+        typer.Option(metavar="DURATION", help="Upper limit of the slack.", show_default="no limit"),
     ] = None,
     max_late: Annotated[
         float,
@@ -101,15 +103,16 @@ def trace(
     decay: Annotated[
         str,
         typer.Option(
-            metavar="DURATION", help="Policy decaying: how fast the slack fades (time constant)."
+            metavar="DURATION",
+            help="Policy decaying: the time constant with which the slack fades.",
         ),
     ] = "60s",
     max_skew: Annotated[
         str,
         typer.Option(
             metavar="DURATION",
-            help="A clock event this far ahead is put aside unless others confirm it; "
-            "[bold]off[/] believes everything.",
+            help="A clock event that is further ahead is put aside until others confirm it; "
+            "[bold]off[/] trusts every clock event.",
         ),
     ] = "1h",
     snapshots: Annotated[
@@ -117,22 +120,22 @@ def trace(
         typer.Option(
             "--snapshots",
             help="Show the snapshots of a detector behind the unit: s2 is its state before the "
-            "event of time 2. It can go back to it until that event is settled.",
+            "event at time 2. The detector can go back to it until that event settles.",
         ),
     ] = False,
     finish: Annotated[
-        bool, typer.Option("--finish", help="Add a row for the end of the stream.")
+        bool, typer.Option("--finish", help="End the stream: add a row that releases the rest.")
     ] = False,
     output: Annotated[
         Format,
-        typer.Option("--format", help="A table, or one JSON object a line, written as it happens."),
+        typer.Option("--format", help="A table, or one JSON object per line, written at once."),
     ] = Format.table,
 ) -> None:
     """Feed events one by one through an ordering unit and watch what it does.
 
-    Every arrival gives a row: the clock, the slack, what was released, replayed
-    and settled, and what is still in the buffer. Times are whole microseconds;
-    options that are durations take 20 (microseconds), 150ms, 2s, 1h.
+    Each arrival prints one row: the clock, the slack, the events that were
+    released, replayed and settled, and those still in the buffer. Times are whole
+    microseconds. A DURATION is 20 (microseconds), 150ms, 2s or 1h.
 
     [bold]Examples[/]
 
@@ -211,10 +214,10 @@ def _print_json(rows: Iterator[Traced]) -> None:
 
 
 def _report(unit: OrderingUnit, *, finished: bool) -> None:
-    """What the rows do not show. (When it finishes, the unit itself says that no clock came.)"""
+    """Say what the rows do not show. (At the end, the unit itself warns of a missing clock.)"""
     stats = unit.stats
     if stats.clock is None and not finished:
-        say(f"{stats.clock_reason}; nothing is released before the clock moves (see --clock)")
+        say(f"{stats.clock_reason}; no event is released before the clock moves (see --clock)")
 
 
 def _names(events: EventBatch) -> list[str]:
@@ -222,12 +225,12 @@ def _names(events: EventBatch) -> list[str]:
 
 
 def _types(values: Iterable[str]) -> list[str]:
-    """The values of a repeatable option that may also be separated by commas."""
+    """The values of an option that can be repeated or separated by commas."""
     return [type.strip() for value in values for type in value.split(",") if type.strip()]
 
 
 def _duration(text: str) -> Duration:
-    """A duration as an option has it: plain digits are microseconds."""
+    """The duration that an option gives: plain digits are microseconds."""
     return int(text) if text.isdecimal() else text
 
 

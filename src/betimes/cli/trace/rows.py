@@ -1,4 +1,4 @@
-"""The rows of `betimes trace`: what an arrival did, and which snapshots a detector would keep."""
+"""The rows of `betimes trace`: what each arrival did, and which snapshots a detector would keep."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class SnapshotRow(Row, frozen=True):
     """A row with the snapshots of the detector behind the unit (`--snapshots`)."""
 
     snapshot: str | None
-    """The one that the row goes back to."""
+    """The snapshot that the detector goes back to."""
     snapshots: list[str]
-    """Those in the buffer: each the detector's state before the event of that time."""
+    """The snapshots kept: each is the state of the detector before the event at that time."""
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """A row, and what the table says beyond it."""
+    """A row, and what the table shows in addition."""
 
     row: Row
     unsettled: int = 0
-    """So many events at the front of the buffer are released already."""
+    """How many events at the front of the buffer are already released."""
     late: bool = False
     aside: bool = False
-    """The event is too far ahead to be believed; what follows decides."""
+    """The event is too far ahead to be trusted yet; later events decide."""
     rejected: list[str] = []
 
 
 def with_snapshots(traced: Traced) -> Traced:
     """Name the snapshots that the paper keeps: one before each event released but not settled.
 
-    An event that lands among those goes back to the state before the first of them behind it, and
-    the replay takes new snapshots in place of the old ones.
+    When an event lands among those, the detector goes back to the state before the next one in
+    order, and the replay takes new snapshots in place of the old ones.
     """
     row = traced.row
     restored = _snapshot(row.replayed[1]) if len(row.replayed) > 1 else None

@@ -1,4 +1,4 @@
-"""The rows of `betimes trace` as a table for people."""
+"""The rows of `betimes trace` as a table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.text import Text
 from betimes.cli.trace.rows import SnapshotRow, Traced
 
 _MOST = 12
-"""Names in a cell; of more, only the number is shown."""
+"""How many names a cell shows before it only counts the rest."""
 
 _UNSETTLED, _RELEASED, _REPLAYED, _WARNING = "cyan", "green", "magenta", "bold yellow"
 _SNAPSHOT = "dim"
 
 
 def print_table(page: Sequence[Traced], title: str) -> None:
-    """Print a page of rows, and a legend that explains what occurs in it."""
+    """Print a page of rows, and a legend for what occurs in it."""
     table = Table(
         box=box.SIMPLE_HEAD,
         title=Text(title, style="italic"),
@@ -66,7 +66,7 @@ def _event(traced: Traced) -> Text:
 
 
 def _list(names: Sequence[str], snapshots: Sequence[str] = ()) -> Text:
-    """Names; with snapshots, each behind the snapshot that was taken before it."""
+    """Names, each after the snapshot that was taken before its event, if there are snapshots."""
     before = [f"{snapshot} " for snapshot in snapshots] or [""] * len(names)
     shown = [
         Text.assemble((snapshot, _SNAPSHOT), event)
