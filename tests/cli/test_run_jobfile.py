@@ -54,7 +54,7 @@ SINK = 'format = "parquet"\npath = "out/"'
             "batch_rows = 0",
             "[source] batch_rows: expected a whole number of 1 or more, got 0",
         ),
-        ("[source]", "rows = 5\n[source]", "line 2, rows: unknown table; expected one of source"),
+        ("[source]", "rows = 5\n[source]", "line 2, rows: this key is above all tables; put it"),
         ("batch_rows = 500", "batch_rows = true", "expected a whole number of 1 or more, got True"),
         (
             "batch_rows = 500",

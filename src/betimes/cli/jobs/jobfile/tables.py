@@ -220,9 +220,7 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
     problems = Problems(str(file), content)
     for name in whole_file:
         if name not in TABLES:
-            heading = Heading(name) if isinstance(whole_file[name], dict) else Heading("")
-            key = None if heading.table else name
-            problems.add(heading, key, f"unknown table{nearest(name, TABLES)}")
+            _add_unknown(name, whole_file[name], problems)
     source, detect, engine, sink = (whole_file.get(name, {}) for name in TABLES)
     for name in ("source", "detect", "sink"):
         if name not in whole_file:
@@ -244,6 +242,15 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
         SinkTable(**_placed(sinks, file, "path", "current")),
     )
     return job, problems
+
+
+def _add_unknown(name: str, value: object, problems: Problems) -> None:
+    """Report a table, or a key above all tables, that a job file does not have."""
+    if isinstance(value, dict):
+        problems.add(Heading(name), None, f"unknown table{nearest(name, TABLES)}")
+    else:
+        tables = ", ".join(f"[{table}]" for table in TABLES)
+        problems.add(Heading(""), name, f"this key is above all tables; put it in one of {tables}")
 
 
 def _parsed(file: Path) -> tuple[str, dict[str, Any]]:

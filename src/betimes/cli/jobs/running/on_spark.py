@@ -196,7 +196,7 @@ class SparkJob:
 
     @property
     def _in_files(self) -> bool:
-        """Whether all changes, also those of earlier runs, are in files that can be read here."""
+        """Whether all changes, even those of earlier runs, are in files that can be read here."""
         sink = self._job.sink
         return sink.format in FILES and "://" not in str(sink.path) and not sink.options
 

@@ -174,7 +174,7 @@ def _decoded(file: Path) -> Saved:
 def _short(text: str | None) -> str:
     """A value on one line; of a long one, such as a hierarchy, the first line and a hash."""
     if text is None:
-        return "nothing"
+        return "not set"
     if "\n" not in text:
         return text
     return f"{text.splitlines()[0]} ... ({blake2b(text.encode(), digest_size=3).hexdigest()})"
