@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 
 from betimes import Change, Event, Hierarchy, pattern
 from betimes.cli import app
-from betimes.cli.jobs.conflicts import read_job
-from betimes.cli.jobs.files import FORMATS, Position
-from betimes.cli.jobs.sources import Simulated
+from betimes.cli.jobs.io.files import FORMATS, Position
+from betimes.cli.jobs.io.sources import SimulatedSource
+from betimes.cli.jobs.jobfile.conflicts import read_job
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "job" / "touches.toml"
@@ -55,7 +55,7 @@ path = "out/"
 
 def stream(rows: int = ROWS) -> pa.Table:
     """The first rows of the simulated stream."""
-    source = Simulated(read_job(EXAMPLE).source)
+    source = SimulatedSource(read_job(EXAMPLE).source)
     return next(source.batches(Position(), rows))[0]
 
 

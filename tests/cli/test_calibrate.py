@@ -49,7 +49,7 @@ def test_a_run_that_starts_from_it_has_no_late_events(tmp_path: Path) -> None:
     line = result.stdout.splitlines()[-1]
     assert line == 'calibration = "calibration.toml"'
     assert "run 1: 6,000 events" in result.stderr
-    assert "nothing changes any more" in result.stderr
+    assert "no slack changed" in result.stderr
     assert [row.split()[:2] for row in result.stdout.splitlines()[1:3]] == [
         ["touch", "1"], ["pair", "2"],
     ]  # fmt: skip
@@ -116,12 +116,12 @@ def test_what_had_to_be_assumed_is_said(folder: Path, tmp_path: Path) -> None:
         (["--network", "40ms"], "expected --from together with --network"),
         (["--measure-jitter"], "expected --from together with --measure-jitter"),
         (["--from", "none.toml"], "none.toml"),
-        (["--from", "calibration.toml", "--max-runs", "2"], "nothing is run"),
+        (["--from", "calibration.toml", "--max-runs", "2"], "--from runs nothing"),
         (["--from", "calibration.toml", "--jitter", "naer=5ms"], "did you mean 'near'?"),
         (["--from", "calibration.toml", "--network", "soon"], "expected --network to be a dura"),
         (
             ["--from", "calibration.toml", "--network", "1ms", "--network", "pair=2ms"],
-            "expected --network once for all types, or TYPE=TIME for each",
+            "expected --network TIME once, or --network TYPE=TIME for each type",
         ),
         (["--max-runs", "0"], "max-runs"),
     ],
@@ -147,7 +147,7 @@ def test_what_was_measured_is_not_replaced_by_accident(folder: Path) -> None:
 def test_spark_must_be_told_the_order_of_arrival(tmp_path: Path) -> None:
     result = calibrate(make(tmp_path, ('kind = "local"\n', ""), ('arrival = "seq"\n', "")))
     assert result.exit_code == 2
-    assert "name the column that gives the order of arrival" in result.stderr
+    assert "set arrival to the column that gives the order of arrival" in result.stderr
 
 
 def test_a_source_without_an_end_is_no_recording(tmp_path: Path) -> None:
@@ -159,7 +159,9 @@ def test_a_source_without_an_end_is_no_recording(tmp_path: Path) -> None:
         )
     )  # fmt: skip
     assert result.exit_code == 2
-    assert "calibration runs a recording several times, and this has no end" in result.stderr
+    assert (
+        "calibration reads a recording several times, and this source has no end" in result.stderr
+    )
 
 
 def test_on_spark(folder: Path, tmp_path: Path, spark: SparkSession) -> None:  # noqa: ARG001
@@ -169,7 +171,7 @@ def test_on_spark(folder: Path, tmp_path: Path, spark: SparkSession) -> None:  #
     result = calibrate(file, "--max-runs", "1")
     assert result.exit_code == 0, result.stderr
     assert "run 1: 6,000 events" in result.stderr
-    assert "allow more with --max-runs" in result.stderr
+    assert "allow more runs with --max-runs" in result.stderr
     found, local = (Calibration.read(each / "calibration.toml") for each in (tmp_path, folder))
     assert found.detectors["touch"].jitter == local.detectors["touch"].jitter
     assert found.detectors["touch"].slack == local.detectors["touch"].slack

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import betimes
 from betimes.cli import app
-from betimes.cli.arrivals import parse
+from betimes.cli.trace.arrivals import parse
 
 
 def test_version() -> None:

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from betimes.cli import app
-from betimes.cli.demo import POLICIES, busy_hour, measure
-from betimes.cli.early import WAYS, EarlyRun, LiveTime, Told, print_story, story, watch
-from betimes.cli.game import play, soccer
+from betimes.cli.demo.command import POLICIES, busy_hour, measure
+from betimes.cli.demo.early import WAYS, GameResult, LiveTime, Told, print_story, story, watch
+from betimes.cli.demo.game import play, soccer
 from betimes.model.change import Change
 from betimes.testing import ReferenceUnit
 from betimes.testing.oracle import oracle
@@ -35,7 +35,7 @@ def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.Mo
     assert "32 detectors on 9 levels" in result.stdout
     names = ("betimes-demo.png", "betimes-demo-early.png", "betimes-demo-match.png")
     assert f"pictures: {', '.join(names)}" in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("next: try betimes trace")
+    assert result.stdout.splitlines()[-1].startswith("next, try: betimes trace")
     for picture in names:
         assert Path(picture).read_bytes().startswith(b"\x89PNG")
 
@@ -102,15 +102,15 @@ def change(change_type: Any, match_id: str, ts: int, detected_at: int) -> Told:
 def test_the_latency_is_that_of_the_announcement_that_stood() -> None:
     told = [change("insert", "a", 10, 12), change("delete", "a", 10, 13)]
     told += [change("insert", "b", 20, 25), change("insert", "a", 10, 19)]
-    assert EarlyRun("0.3", told).latencies.tolist() == [5, 9]
-    assert EarlyRun("0.3", []).mean == 0
+    assert GameResult("0.3", told).latencies.tolist() == [5, 9]
+    assert GameResult("0.3", []).mean == 0
 
 
 def test_the_story_has_only_moments_with_corrections(capsys: pytest.CaptureFixture[str]) -> None:
     told = [change("insert", "a", 10, 12), change("insert", "b", 20, 25)]
     told.append(change("delete", "a", 10, 26))
     assert [row.change.match_id for row in story(told)] == ["a", "a"]
-    print_story([EarlyRun("0.3", told[:2])])
+    print_story([GameResult("0.3", told[:2])])
     assert capsys.readouterr().out == ""
 
 
@@ -127,8 +127,8 @@ def test_the_part_on_spark_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    module = sys.modules["betimes.cli.demo"]  # the package has a function of that name
+    module = sys.modules["betimes.cli.demo.command"]
     monkeypatch.setattr(module, "why_not", lambda: "there is no Java; install one")
     result = CliRunner().invoke(app, ["demo", "--events", "2000"])
     assert result.exit_code == 0, result.stderr
-    assert "no part on Spark: there is no Java; install one" in result.stderr
+    assert "skipping the part on Spark: there is no Java; install one" in result.stderr

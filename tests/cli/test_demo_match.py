@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from betimes.apps.soccer import SIMULATED
-from betimes.cli.demo_match import WINDOW, MatchRun, describe, follow
-from betimes.cli.pitch import draw_match
+from betimes.cli.demo.match import WINDOW, MatchResult, follow, summary
+from betimes.cli.demo.pitch import draw_match
 from betimes.model.change import Change
 
 SECOND = 1_000_000
@@ -23,9 +23,9 @@ def change(kind: Any, status: Any, type: str, ts: int, match_id: str, **payload:
 
 
 @pytest.fixture
-def run() -> MatchRun:
+def run() -> MatchResult:
     """A1 seems to hit the ball; then it was A2, who passes to A3."""
-    played = MatchRun(SIMULATED, 1, 1, positions=10, seconds=3)
+    played = MatchResult(SIMULATED, 1, 1, positions=10, seconds=3)
     place = {"x": 10.0, "y": 5.0, "team": "A"}
     there = {"x": 20.0, "y": 9.0, "team": "A"}
     passed = {"player": "A2", "to": "A3", "team": "A", "received": 2 * SECOND}
@@ -42,7 +42,7 @@ def run() -> MatchRun:
     return played
 
 
-def test_what_was_known_at_a_moment(run: MatchRun) -> None:
+def test_what_was_known_at_a_moment(run: MatchResult) -> None:
     early = run.moment(SECOND)
     assert [(d.event.type, d.status) for d in early.detections] == [
         ("near", "final"), ("hit", "provisional"),
@@ -55,13 +55,13 @@ def test_what_was_known_at_a_moment(run: MatchRun) -> None:
     assert run.moment(2 * SECOND + WINDOW).detections == []
 
 
-def test_the_best_moment_has_something_taken_back_and_something_open(run: MatchRun) -> None:
+def test_the_best_moment_has_something_taken_back_and_something_open(run: MatchResult) -> None:
     assert run.best_moment() == 2 * SECOND
     assert (run.count("insert"), run.count("delete")) == (5, 1)
-    assert "5 detections announced, 1 of them taken back, 0 goals" in describe(run)
+    assert "5 detections announced, 1 of them taken back, 0 goals" in summary(run)
 
 
-def test_the_picture_is_drawn(run: MatchRun, tmp_path: Path) -> None:
+def test_the_picture_is_drawn(run: MatchResult, tmp_path: Path) -> None:
     draw_match(run, tmp_path / "match.svg")
     text = (tmp_path / "match.svg").read_text()
     assert text.count("<path") > 20

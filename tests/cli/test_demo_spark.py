@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from betimes.cli.demo import EVENTS_ON_SPARK, SLOWER_ON_SPARK
-from betimes.cli.demo_spark import watch_on_spark
-from betimes.cli.game import play
+from betimes.cli.demo.command import EVENTS_ON_SPARK, SLOWER_ON_SPARK
+from betimes.cli.demo.game import play
+from betimes.cli.demo.on_spark import watch_on_spark
 from tests.spark.conftest import spark
 
 __all__ = ["spark"]  # a fixture: one session for all tests that need one

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cli.jobs.jobfile import (
+from betimes.cli.jobs.jobfile.tables import (
     DETECT_KEYS,
     ENGINE_KEYS,
     PATTERN_KEYS,
@@ -28,11 +28,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             'pth = "events/"',
             "line 4, [source] pth: unknown key; did you mean 'path'?",
         ),
-        ("[detect]", "[detekt]", "detekt: unknown key; did you mean 'detect'?"),
+        ("[detect]", "[detekt]", "line 9, [detekt]: unknown table; did you mean 'detect'?"),
         (
             "[engine]",
             "[engine]\ncolour = 1",
-            "[engine] colour: unknown key; known are kind, master",
+            "[engine] colour: unknown key; expected one of kind, master",
         ),
         (
             'emits = "touch"',
@@ -54,17 +54,18 @@ SINK = 'format = "parquet"\npath = "out/"'
             "batch_rows = 0",
             "[source] batch_rows: expected a whole number of 1 or more, got 0",
         ),
+        ("[source]", "rows = 5\n[source]", "line 2, rows: this key is above all tables; put it"),
         ("batch_rows = 500", "batch_rows = true", "expected a whole number of 1 or more, got True"),
         (
             "batch_rows = 500",
             'time = "tss"',
-            "[source] time: there is no column 'tss'; did you mean 'ts'?",
+            "[source] time: the source has no column 'tss'; did you mean 'ts'?",
         ),
         ("batch_rows = 500", 'type = "key"', "expected text in the column 'key', got int64"),
         (
             "batch_rows = 500",
             '[source.columns]\nv = "lang"',
-            "v: expected a type, got 'lang'; did you mean 'long'?",
+            "v: unknown type 'lang'; did you mean 'long'?",
         ),
         (
             "attenuation = 0.3",
@@ -80,18 +81,18 @@ SINK = 'format = "parquet"\npath = "out/"'
         (
             "attenuation = 0.3",
             "inputs = [1]",
-            "[detect] inputs: expected a text, or a list of texts",
+            "[detect] inputs: expected a string or a list of strings",
         ),
         ("attenuation = 0.3", 'hierarchy = "nothing"', 'expected "module:name"'),
         (
             "attenuation = 0.3",
             'hierarchy = "no_such_module:x"',
-            "neither no_such_module.py beside the job file",
+            "neither no_such_module.py next to the job file",
         ),
         (
             "attenuation = 0.3",
             'hierarchy = "math:pi"',
-            "to be a Hierarchy, or a function that makes one, got a float",
+            "to be a Hierarchy, or a function that returns one, got a float",
         ),
         (
             "attenuation = 0.3",
@@ -104,13 +105,13 @@ SINK = 'format = "parquet"\npath = "out/"'
         (
             'by = "key"\nwithin',
             'by = "kay"\nwithin',
-            "the detector 'touch' is by 'kay', but there is no such column",
+            "detector 'touch' has by='kay', but the source has no such column",
         ),
         ('[engine]\nkind = "local"', '[engine]\nkind = "lokal"', "did you mean 'local'?"),
         (
             'kind = "local"',
             'kind = "local"\nslots = 4',
-            '[engine] slots: kind = "local" is one process',
+            '[engine] slots: kind = "local" runs in one process',
         ),
         (SINK, 'format = "delta"\npath = "out/"', '[sink] format: this needs kind = "spark"'),
         (
@@ -120,7 +121,7 @@ SINK = 'format = "parquet"\npath = "out/"'
         ),
         (SINK, 'format = "parquet"\npath = "events/"', "the output would become input"),
         (SINK, SINK + '\nresults = "finel"', "one of provisional, final (did you mean 'final'?)"),
-        ("[sink]\n" + SINK, "", "[sink]: this table is missing"),
+        ("[sink]\n" + SINK, "", "[sink]: the table is missing"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -136,7 +137,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
     [
         (
             [('kind = "local"', "slots = 4"), ('by = "key"\nbatch', "batch")],
-            "name it with by in [source]",
+            "name the column with by in [source]",
         ),
         (
             [("attenuation = 0.3", 'order = "key"'), ('by = "key"\nbatch', "batch")],
@@ -144,7 +145,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
         ),
         (
             [("attenuation = 0.3", 'late = "repair"'), (SINK, SINK + '\nresults = "final"')],
-            "takes back even final rows",
+            "may take back final rows",
         ),
         ([(SOURCE, 'format = "kafka"\nservers = "s:1"')], "format 'kafka' needs the key 'topic'"),
     ],
@@ -171,7 +172,7 @@ def test_a_job_that_looks_for_nothing(tmp_path: Path) -> None:
     file.write_text(text[: text.index("[[detect")] + text[text.index("[engine]") :])
     result = run(file)
     assert result.exit_code == 2
-    assert "nothing is looked for" in result.stderr
+    assert "nothing to detect" in result.stderr
 
 
 def test_the_place_in_a_pattern_is_pointed_at(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_the_place_in_a_pattern_is_pointed_at(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"[source\n", "to be TOML"), (b"\xff", "UTF-8"), (None, "No such file")],
+    [(b"[source\n", "job.toml' to be TOML"), (b"\xff", "UTF-8"), (None, "No such file")],
 )
 def test_what_is_no_job_file(tmp_path: Path, content: bytes | None, message: str) -> None:
     file = tmp_path / "job.toml"

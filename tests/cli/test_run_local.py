@@ -133,7 +133,7 @@ def test_an_open_stream_goes_on_with_new_files(folder: Path) -> None:
     (folder / "part-2.parquet").rename(late)
     again = run(file)
     assert again.exit_code == 0
-    assert "going on after 4,000 rows" in again.stderr
+    assert "resuming after 4,000 rows" in again.stderr
     file.write_text(file.read_text().replace('end = "open"', 'end = "advance"'))
     assert run(file).exit_code == 0
     found = changes(written(folder / "out"))
@@ -158,7 +158,7 @@ def test_a_checkpoint_of_another_job_is_refused(folder: Path) -> None:
     file.write_text(file.read_text().replace('"500ms"', '"400ms"'))
     result = run(file)
     assert result.exit_code == 1
-    assert "was written by a job with other settings" in result.stderr
+    assert "belongs to a job with other settings" in result.stderr
     assert "hierarchy" in result.stderr
 
 
@@ -176,7 +176,7 @@ def test_output_of_an_unknown_run_is_not_overwritten(folder: Path) -> None:
     assert run(file).exit_code == 0
     result = run(file)
     assert result.exit_code == 2
-    assert "to be empty at the beginning" in result.stderr
+    assert "expected an empty folder" in result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -244,11 +244,11 @@ def test_signals_stop_a_run_between_batches(folder: Path, number: int, code: int
     running.send_signal(number)
     _, said = running.communicate(timeout=30)
     assert running.returncode == code, said
-    assert "go on with: betimes run" in said
+    assert "resume with: betimes run" in said
     file.write_text(file.read_text().replace("rate = 2000", ""))
     again = run(file)
     assert again.exit_code == 0
-    assert "going on after" in again.stderr
+    assert "resuming after" in again.stderr
     assert "4,000 in 9 batches" in again.stderr
 
 
@@ -260,7 +260,7 @@ def test_two_runs_do_not_share_a_checkpoint(folder: Path) -> None:
     running.kill()
     running.communicate()
     assert result.exit_code == 1
-    assert "another run is at work" in result.stderr
+    assert "another run is using the checkpoint" in result.stderr
 
 
 def test_following_takes_new_files_as_they_come(folder: Path) -> None:

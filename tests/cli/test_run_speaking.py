@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cli.jobs.conflicts import read_job
-from betimes.cli.jobs.on_spark import files_a_batch
-from betimes.cli.jobs.progress import EVERY, Progress, Reading
-from betimes.cli.jobs.stopping import hearing_signals
-from betimes.cli.jobs.tally import Tally
+from betimes.cli.jobs.jobfile.conflicts import read_job
+from betimes.cli.jobs.running.on_spark import files_per_batch
+from betimes.cli.jobs.running.progress import EVERY, Progress, Reading
+from betimes.cli.jobs.running.stopping import hearing_signals
+from betimes.cli.jobs.running.totals import Totals
 from tests.cli.jobs import make, write_events
 
 
@@ -24,7 +24,7 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds(
     progress.begin(0)
     for rows in range(1, 13):
         now = float(rows)
-        progress.show(lambda: Reading(Tally(rows=1000 * rows, found=3), slack=1500))  # noqa: B023
+        progress.show(lambda: Reading(Totals(rows=1000 * rows, found=3), slack=1500))  # noqa: B023
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == int(12 // EVERY)
     assert lines[0].startswith("betimes: rows 5,000 · rate 1,000/s · slack 1.5 ms")
@@ -34,9 +34,9 @@ def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     progress = Progress(quiet=True, live=True, clock=lambda: now)
     now = 100.0
-    progress.show(lambda: Reading(Tally()))
+    progress.show(lambda: Reading(Totals()))
     progress.note("something")
-    progress.summary(Reading(Tally()), "nowhere", outcome="the end")
+    progress.summary(Reading(Totals()), "nowhere", outcome="the end")
     assert capsys.readouterr().err == ""
 
 
@@ -60,4 +60,4 @@ def test_spark_gets_files_for_about_a_batch(tmp_path: Path, format: str, rows: i
     write_events(tmp_path / "events", format=format)
     source = ('format = "parquet"\npath = "events', f'format = "{format}"\npath = "events')
     file = make(tmp_path, source, ("batch_rows = 500", f"batch_rows = {rows + 400}"))
-    assert files_a_batch(read_job(file)) == 2
+    assert files_per_batch(read_job(file)) == 2

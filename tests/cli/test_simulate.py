@@ -106,7 +106,7 @@ def test_a_recording_gets_disorder(tmp_path: Path) -> None:
     assert "game.csv" in bad.stderr
     good = betimes("simulate", "soccer", out, "--recording", recording, "--skip", "--force")
     assert good.exit_code == 0, good.output
-    assert "left out 2 rows: 2 that are not 13 whole numbers" in good.stdout
+    assert "skipped 2 rows: 2 that are not 13 whole numbers" in good.stdout
     table = pq.read_table(out / "part-000000.parquet")
     assert np.sort(table["ts"].to_numpy()).tolist() == [ts // 1_000_000 for ts in times]
     assert "200 positions" in good.stdout
@@ -126,7 +126,7 @@ def test_a_recording_has_no_truth(tmp_path: Path) -> None:
     result = betimes("simulate", "soccer", tmp_path / "game", "--recording", tmp_path / "game.csv",
                      "--truth", tmp_path / "truth.jsonl")  # fmt: skip
     assert result.exit_code == 2
-    assert "only a simulation knows it" in result.stderr
+    assert "only a simulation knows what really happened" in result.stderr
 
 
 def test_what_can_be_simulated_is_listed() -> None:

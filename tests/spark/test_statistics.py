@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from betimes import spark as bs
-from betimes.cli.jobs.tally import Meter
-from betimes.cli.jobs.tally import Tally as Counted
+from betimes.cli.jobs.running.totals import Meter, Totals
 from betimes.engine import DetectorStats
 from betimes.model.change import ChangeBatch
 from betimes.spark.readings import Tally, together
@@ -60,9 +59,9 @@ def test_in_the_end_what_stands_is_final() -> None:
     repaired = [c for c in changes if c.change_type == "delete" and c.status == "final"]
     assert repaired
     told = Tally.of(change_rows(0, ChangeBatch(changes), skip=0, results="provisional"))
-    meter = Meter(Counted())
+    meter = Meter(Totals())
     meter.count(3_000, changes, 0)
-    assert told.final == told.inserted - told.deleted == meter.tally.standing == meter.tally.final
+    assert told.final == told.inserted - told.deleted == meter.totals.standing == meter.totals.final
 
 
 def test_readings_of_several_slots_are_put_together() -> None:

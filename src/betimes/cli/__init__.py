@@ -1,4 +1,4 @@
-"""The command line: `betimes demo`, `betimes trace`, `betimes run`, `betimes calibrate`."""
+"""The command line: `betimes demo | trace | run | calibrate | simulate`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 import betimes
-from betimes.cli.calibrate import calibrate
-from betimes.cli.demo import demo
-from betimes.cli.run import run
-from betimes.cli.simulate import simulate
+from betimes.cli.calibrate.command import calibrate as calibrate_command
+from betimes.cli.demo.command import demo as demo_command
+from betimes.cli.run import run as run_command
+from betimes.cli.simulate.command import simulate as simulate_commands
 from betimes.cli.speaking import Commands, hear_warnings
-from betimes.cli.trace import trace
+from betimes.cli.trace.command import trace as trace_command
 
 __all__ = ["app", "main"]
 
@@ -26,11 +26,12 @@ app = typer.Typer(
     epilog="First steps: [bold]betimes demo[/], then [bold]betimes trace --help[/] and "
     "[bold]betimes run --help[/].",
 )
-app.command()(demo)
-app.command()(trace)
-app.command()(run)
-app.add_typer(simulate, name="simulate")
-app.command()(calibrate)
+# Imported under other names, so that the functions do not hide the packages of the commands.
+app.command("demo")(demo_command)
+app.command("trace")(trace_command)
+app.command("run")(run_command)
+app.add_typer(simulate_commands, name="simulate")
+app.command("calibrate")(calibrate_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -45,11 +46,11 @@ def _betimes(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
         ),
     ] = False,
 ) -> None:
-    """Puts events that arrive out of order into order, waiting no longer than the stream needs."""
+    """Find complex events in streams that arrive out of order: early, and right in the end."""
     del version  # its callback has dealt with it
     hear_warnings()
 

@@ -1,4 +1,4 @@
-"""`betimes run`: a job file, run to its end or until it is stopped."""
+"""`betimes run`: run a job file until its end or a stop."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from betimes.cli.jobs.conflicts import read_job
 from betimes.cli.jobs.description import describe, shown
-from betimes.cli.jobs.hierarchies import hierarchy_of
-from betimes.cli.jobs.jobfile import JobFile
-from betimes.cli.jobs.local import LocalRun, Outcome, forget
-from betimes.cli.jobs.on_spark import SparkRun, forget_query
-from betimes.cli.jobs.progress import Progress
-from betimes.cli.jobs.restarts import Checkpoint, identity_of
-from betimes.cli.jobs.sinks import sink_of
-from betimes.cli.jobs.sources import check_source, source_of
-from betimes.cli.jobs.stopping import Stop, hearing_signals
+from betimes.cli.jobs.io.sinks import sink_of
+from betimes.cli.jobs.io.sources import check_source, source_of
+from betimes.cli.jobs.jobfile.conflicts import read_job
+from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
+from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.cli.jobs.running.local import LocalJob, Outcome, forget
+from betimes.cli.jobs.running.on_spark import SparkJob, forget_query
+from betimes.cli.jobs.running.progress import Progress
+from betimes.cli.jobs.running.restarts import Checkpoint, identity_of
+from betimes.cli.jobs.running.stopping import Stop, hearing_signals
 from betimes.cli.speaking import say
 from betimes.engine import Hierarchy
 from betimes.model import OptionError
@@ -28,46 +28,46 @@ def run(
     job_file: Annotated[
         Path,
         typer.Argument(
-            metavar="JOB.toml", help="The job file. Paths in it are relative to its own folder."
+            metavar="JOB.toml", help="The job file. Paths in it are relative to its folder."
         ),
     ],
     *,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Check the job, its files and columns, print what would run, and end."
+            "--check", help="Check the job, its files and columns, print what would run, and exit."
         ),
     ] = False,
     follow: Annotated[
         bool,
         typer.Option(
             "--follow",
-            help="Keep running and take new files as they come, instead of ending when all that "
-            "is there is read.",
+            help="Keep running and read new input as it comes, instead of ending when all input is "
+            "read.",
         ),
     ] = False,
     fresh: Annotated[
         bool,
         typer.Option(
             "--fresh",
-            help="Begin anew: first remove the job's checkpoint and the batches in its sink.",
+            help="Start over: first remove the checkpoint of the job and the batches in its sink.",
         ),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress and no summary, only errors.")
+        bool, typer.Option("--quiet", help="Print only errors: no progress, no summary.")
     ] = False,
 ) -> None:
-    """Detect complex events as a job file says: source, patterns, engine, sink.
+    """Run a job file: detect complex events in a source and write them to a sink.
 
-    A job file has four tables. This one needs no data; it simulates sensors:
+    A job file has four tables. This one needs no data: it simulates sensors.
 
     [cyan]
-    \\[source]                    # or parquet, csv, json, kafka, socket
+    \\[source]                     # or parquet, csv, json, kafka, socket
     format = "simulate"
     by = "key"
 
     \\[detect]
-    clock = "ball"               # the type of event that tells the time
+    clock = "ball"               # events of this type tell the time
     \\[\\[detect.pattern]]
     match = "near !not_near hit"
     by = "key"
@@ -75,18 +75,20 @@ def run(
     emits = "touch"
 
     \\[engine]
-    kind = "local"               # or spark, the default
-    checkpoint = "checkpoint/"   # a run that was stopped goes on
+    kind = "local"               # or "spark", the default
+    checkpoint = "checkpoint/"   # a stopped run resumes
 
-    \\[sink]                      # parquet, csv, json, console; delta, kafka
+    \\[sink]                       # parquet, csv, json, console; delta, kafka
     format = "console"
     [/]
 
-    The changes that come out are marked insert (found), confirm (it stands for
-    good) and delete (taken back). Ctrl-C and SIGTERM stop a run after the batch
-    at work, with exit code 130 and 143; the same command goes on where it was.
-    Exit code 2 says that the job or its data is bad, 1 that something failed.
-    All keys are explained in docs/running.md.
+    Save it as job.toml, check it, and run it. The output is a list of changes:
+    insert (found), confirm (now final) and delete (taken back).
+
+    Ctrl-C and SIGTERM stop a run after the current batch (exit code 130, 143).
+    If the job has a checkpoint, the same command resumes where the run stopped.
+    Exit code 2 means that the job or its data is bad, 1 that something failed.
+    docs/running.md explains all keys.
 
     [bold]Examples[/]
 
@@ -103,13 +105,15 @@ def run(
         typer.echo(describe(job, hierarchy))
         return
     if follow and job.source.format == "simulate":
-        raise OptionError("--follow waits for new input, but a simulated stream has an end")
+        raise OptionError(
+            "--follow waits for new input, but a simulated stream has an end; leave --follow out"
+        )
     progress = Progress(quiet=quiet, live=job.sink.format != "console")
     with hearing_signals() as stop:
         start = _run_locally if job.engine.kind == "local" else _run_on_spark
         outcome = start(job, hierarchy, progress, stop, follow=follow, fresh=fresh)
     if outcome is Outcome.stopped:
-        _say_how_to_go_on(job, follow=follow)
+        _say_how_to_resume(job, follow=follow)
         raise typer.Exit(stop.exit_code)
 
 
@@ -120,7 +124,7 @@ def _run_locally(
     with Checkpoint(job.engine.checkpoint, identity_of(job, hierarchy)) as checkpoint:
         if fresh:
             forget(job, checkpoint)
-        running = LocalRun(
+        running = LocalJob(
             job, hierarchy, source, sink, checkpoint, progress=progress, stop=stop
         )  # fmt: skip
         outcome = running.run(follow=follow)
@@ -133,7 +137,7 @@ def _run_on_spark(
 ) -> Outcome:
     if fresh:
         forget_query(job)
-    running = SparkRun(job, hierarchy, progress=progress, console=Console(highlight=False))
+    running = SparkJob(job, hierarchy, progress=progress, console=Console(highlight=False))
     outcome = running.run(stop, follow=follow)
     progress.summary(running.reading(), _output(job), outcome=outcome.value)
     return outcome
@@ -146,8 +150,8 @@ def _output(job: JobFile) -> str:
     return "above" if sink.path is None else shown(sink.path)
 
 
-def _say_how_to_go_on(job: JobFile, *, follow: bool) -> None:
+def _say_how_to_resume(job: JobFile, *, follow: bool) -> None:
     if job.engine.checkpoint is None:
-        say("the job keeps no checkpoint: the next run begins anew; see checkpoint in [engine]")
+        say("the job has no checkpoint, so the next run starts over; set checkpoint in [engine]")
     else:
-        say(f"go on with: betimes run {'--follow ' if follow else ''}{job.file}")
+        say(f"resume with: betimes run {'--follow ' if follow else ''}{job.file}")

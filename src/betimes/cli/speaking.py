@@ -1,6 +1,6 @@
 """How the command line speaks: results on stdout; errors, warnings and progress on stderr.
 
-Exit code 2 says that the input or an option was bad, 1 that something failed on the way.
+Exit code 2 means that the input or an option was bad, 1 that something failed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from betimes.model import BetimesError, EventError, OptionError
 
 BAD_INPUT, FAILURE = 2, 1
 _NOTICEABLE = 0.4
-"""Seconds after which people begin to wonder what is going on."""
+"""Seconds after which people start to wonder what is happening."""
 
 
 def say(message: str) -> None:
-    """Tell the user something that is not a result."""
+    """Print a message that is not a result."""
     typer.echo(f"betimes: {message}", err=True)
 
 
 class Commands(TyperGroup):
-    """The commands, with errors turned into a message and an exit code."""
+    """The commands; errors become a message and an exit code."""
 
-    # Any: the context's class has its home in another place in every other release of typer.
+    # Any: the class of the context moves between releases of typer.
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -42,7 +42,7 @@ class Commands(TyperGroup):
                 typer.echo(f"For help: betimes {ctx.invoked_subcommand} --help", err=True)
             raise typer.Exit(BAD_INPUT if bad_input else FAILURE) from None
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read our output has seen enough
+            if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
                 raise
             say(str(error))
             raise typer.Exit(FAILURE) from None
@@ -54,7 +54,7 @@ class _Heard(logging.Handler):
 
 
 def hear_warnings() -> None:
-    """Show what the library logs."""
+    """Print the warnings that the library logs."""
     log = logging.getLogger("betimes")
     if not any(isinstance(handler, _Heard) for handler in log.handlers):
         log.addHandler(_Heard(logging.WARNING))
@@ -62,7 +62,7 @@ def hear_warnings() -> None:
 
 @contextmanager
 def patience(doing: str, *, after: float = _NOTICEABLE) -> Iterator[None]:
-    """Say on a terminal what is being done, if it takes longer than a moment."""
+    """Show on a terminal what is going on, if it takes longer than a moment."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -78,4 +78,4 @@ def patience(doing: str, *, after: float = _NOTICEABLE) -> Iterator[None]:
         status.stop()
 
 
-COMPILING = "compiling the ordering loop (once after installation, about ten seconds)"
+COMPILING = "compiling the ordering loop (once per installation, about ten seconds)"

@@ -1,1 +1,1 @@
-"""Jobs: what `betimes run` reads from a job file, and how it is run."""
+"""Jobs: the job file, its sources and sinks, and how a job runs."""

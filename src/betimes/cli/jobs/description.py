@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from betimes.cli.jobs.files import Files
-from betimes.cli.jobs.jobfile import FILES, JobFile
-from betimes.cli.jobs.sources import Simulated
+from betimes.cli.jobs.io.files import FileSource
+from betimes.cli.jobs.io.sources import SimulatedSource
+from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.engine import Hierarchy
 
 _ENDS = {
-    "advance": "at its end time runs out and everything is final",
-    "stay": "at its end everything is final, time stays at the last event",
-    "open": "it has no end: a later run goes on",
+    "advance": "at the end of the input time runs out, and all results become final",
+    "stay": "at the end of the input all results become final; time stays at the last event",
+    "open": "the input has no end: a later run resumes after it",
 }
 
 
 def describe(job: JobFile, hierarchy: Hierarchy) -> str:
-    """The whole job, a part a paragraph."""
+    """The whole job, one paragraph per table."""
     parts = {
         "job": [str(job.file)],
         "source": _source(job),
@@ -37,7 +37,7 @@ def _source(job: JobFile) -> list[str]:
     named = [("time", source.time), ("type", source.type), ("arrival", source.arrival)]
     columns = ", ".join(f"{role} {name}" for role, name in [*named, ("by", source.by)] if name)
     return [
-        f"{_where(job)}",
+        _where(job),
         f"{columns}; batches of {source.batch_rows:,} rows",
         _ENDS[source.end],
     ]
@@ -46,15 +46,15 @@ def _source(job: JobFile) -> list[str]:
 def _where(job: JobFile) -> str:
     source = job.source
     if source.format == "simulate":
-        names = ", ".join(Simulated(source).schema().names)
+        names = ", ".join(SimulatedSource(source).schema().names)
         return f"a simulated stream of {source.rows:,} rows, seed {source.seed}: {names}"
     if source.format == "kafka":
         return f"the Kafka topic {source.topic} at {source.servers}"
     if source.format == "socket":
-        return f"lines of JSON from {source.host}:{source.port}"
+        return f"JSON lines from {source.host}:{source.port}"
     if "://" in str(source.path):
         return f"{source.format} files in {source.path}"
-    files = Files(source)
+    files = FileSource(source)
     found = files.found()
     size = sum(file.stat().st_size for file in found)
     columns = ", ".join(files.schema().names)
@@ -85,11 +85,11 @@ def _engine(job: JobFile) -> list[str]:
         first = "local: in this process"
     else:
         slots = engine.slots or (1 if job.source.by is None else 4)
-        master = engine.master or "as spark-submit or the environment says"
+        master = engine.master or "from spark-submit or the environment"
         first = f"spark: master {master}, {slots} slot{'s' if slots > 1 else ''}"
-    kept = "no checkpoint: every run begins anew"
+    kept = "no checkpoint: every run starts over"
     if engine.checkpoint is not None:
-        kept = f"checkpoint {shown(engine.checkpoint)}: a run that was stopped goes on"
+        kept = f"checkpoint {shown(engine.checkpoint)}: a stopped run resumes"
     return [first, kept]
 
 
@@ -102,16 +102,15 @@ def _sink(job: JobFile) -> list[str]:
     if sink.current is not None:
         lines.append(f"the current table at {shown(sink.current)}")
     said = {
-        "provisional": "results as soon as they are likely; confirmed or taken back later",
+        "provisional": "results as soon as they are likely, later confirmed or taken back",
         "final": "only results that are never taken back",
     }
     return [*lines, said[sink.results]]
 
 
-def shown(place: str | None) -> str:
-    """A place as its reader knows it: relative to the working folder, if it is below."""
-    if place is None or "://" in place:
-        return str(place)
-    path = Path(place)
+def shown(path: str | None) -> str:
+    """A path as people write it: relative to the working folder, if it is inside."""
+    if path is None or "://" in path:
+        return str(path)
     here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else place
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

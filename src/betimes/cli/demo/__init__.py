@@ -1,0 +1,1 @@
+"""`betimes demo`: what waiting costs, and what not waiting does, in tables and pictures."""

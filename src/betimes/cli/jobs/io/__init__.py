@@ -1,0 +1,1 @@
+"""What a job reads and writes: sources of rows, sinks for changes."""

@@ -1,0 +1,172 @@
+"""Files as a stream: read one after the other, in the order of their names, in batches of rows.
+
+A `Position` says how far a stream was read: `rows` rows of one file, and all files before it. Only
+one batch is in memory at a time. What follows a position does not depend on how often the stream
+was stopped before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from betimes.cli.jobs.jobfile.tables import SourceTable
+from betimes.engine import CheckpointError
+from betimes.model import EventError
+
+_READ_ROWS = 65_536
+"""Rows decoded at once: few enough to stop soon, enough to be fast."""
+
+FORMATS: dict[str, ds.FileFormat] = {
+    "parquet": ds.ParquetFileFormat(),
+    "csv": ds.CsvFileFormat(),
+    "json": ds.JsonFileFormat(),
+}
+
+TYPES: dict[str, pa.DataType] = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us"),
+}
+"""The types that [source.columns] may name, as Spark calls them."""
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a source was read."""
+
+    file: str = ""
+    """The name of the current file; empty at the beginning."""
+    rows: int = 0
+    """How many of its rows are done; without files, how many rows of the stream."""
+    before: str = ""
+    """A hash of the names of the files before it."""
+
+
+class FileSource:
+    """A file, or the files of a folder."""
+
+    def __init__(self, source: SourceTable) -> None:
+        self._source = source
+        self._path = Path(str(source.path))
+        self._format = source.format
+        self._seen: list[tuple[str, int]] = []
+
+    def found(self) -> list[Path]:
+        """The files, in the order in which they are read."""
+        if self._path.is_file():
+            return [self._path]
+        if not self._path.is_dir():
+            raise EventError(f"expected a file or a folder at {self._path}, found nothing")
+        shown = (path for path in self._path.iterdir() if not path.name.startswith((".", "_")))
+        return sorted((path for path in shown if path.is_file()), key=lambda path: path.name)
+
+    def schema(self) -> pa.Schema:
+        """The columns of the first file; [source.columns] takes precedence."""
+        files = self.found()
+        if not files:
+            raise EventError(f"expected files in {self._path}, found none")
+        schema = _schema_of(files[0], self._format)
+        for name, kind in self._source.columns.items():
+            field = pa.field(name, TYPES[kind])
+            at = schema.get_field_index(name)
+            schema = schema.append(field) if at < 0 else schema.set(at, field)
+        return schema
+
+    def news(self) -> bool:
+        """Whether any file is new or has grown since the last call."""
+        before, self._seen = self._seen, [(path.name, path.stat().st_size) for path in self.found()]
+        return before != self._seen
+
+    def batches(self, position: Position, rows: int) -> Iterator[tuple[pa.Table, Position]]:
+        """Tables of `rows` rows (the last may be shorter), each with the position after it."""
+        files, passed = self._rest(position)
+        if not files:
+            return
+        schema = self.schema()
+        waiting: list[pa.Table] = []
+        count = 0
+        for file in files:
+            done = position.rows if file.name == position.file else 0
+            before = passed.hexdigest()
+            for part in _read(file, self._format, schema, skip=done):
+                left = part
+                while count + len(left) >= rows:
+                    take = rows - count
+                    waiting.append(left.slice(0, take))
+                    left, done, count = left.slice(take), done + take, 0
+                    yield pa.concat_tables(waiting), Position(file.name, done, before)
+                    waiting = []
+                if len(left):
+                    waiting.append(left)
+                    done, count = done + len(left), count + len(left)
+            position = Position(file.name, done, before)
+            passed.update(f"{file.name}\n".encode())
+        if count:
+            yield pa.concat_tables(waiting), position
+
+    def _rest(self, position: Position) -> tuple[list[Path], blake2b]:
+        """The files from a position on, and a hash of the names before it."""
+        files = self.found()
+        passed = blake2b(digest_size=8)
+        if not position.file:
+            return files, passed
+        names = [path.name for path in files]
+        before = [name for name in names if name < position.file]
+        passed.update("".join(f"{name}\n" for name in before).encode())
+        if position.file not in names or passed.hexdigest() != position.before:
+            raise CheckpointError(
+                f"the files in {self._path} have changed: expected the files that were read before "
+                f"the stop, and no others before {position.file!r}, because files are read in the "
+                "order of their names; put the old files back and give new ones later names, or "
+                "start over with --fresh"
+            )
+        return files[len(before) :], passed
+
+
+def _schema_of(file: Path, format: str) -> pa.Schema:  # noqa: A002
+    try:
+        schema: pa.Schema = ds.dataset([str(file)], format=FORMATS[format]).schema
+        return schema
+    except (pa.ArrowInvalid, OSError) as error:
+        raise EventError(f"{file} cannot be read as {format}: {error}") from None
+
+
+def _read(file: Path, format: str, schema: pa.Schema, *, skip: int) -> Iterator[pa.Table]:  # noqa: A002
+    """The rows of a file in order, without the first `skip`."""
+    try:
+        data = ds.dataset([str(file)], format=FORMATS[format], schema=schema)
+        own = next(iter(data.get_fragments())).physical_schema
+        _check_names(file, own, schema)
+        for batch in data.scanner(batch_size=_READ_ROWS, fragment_readahead=1).to_batches():
+            if skip >= len(batch):
+                skip -= len(batch)
+                continue
+            yield pa.Table.from_batches([batch]).slice(skip)
+            skip = 0
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError) as error:
+        raise EventError(
+            f"{file} cannot be read with the columns of the first file: {error}; set the type of "
+            'the column in [source.columns], as in v = "double"'
+        ) from None
+    if skip:
+        raise CheckpointError(
+            f"{file} has {skip} rows fewer than were read from it before the stop; restore the "
+            "file, or start over with --fresh"
+        )
+
+
+def _check_names(file: Path, own: pa.Schema, schema: pa.Schema) -> None:
+    more = [name for name in own.names if name not in schema.names]
+    if more:
+        raise EventError(
+            f"{file} has columns that the first file does not have: {more}; add them to "
+            f'[source.columns], as in {more[0]} = "double", so that their values are not lost'
+        )

@@ -1,0 +1,1 @@
+"""The job file: its tables and keys, and everything that can be wrong with them."""

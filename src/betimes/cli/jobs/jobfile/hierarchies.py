@@ -1,0 +1,160 @@
+"""What a job detects: a hierarchy from Python, patterns from the job file, or both."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from betimes.cli.jobs.jobfile.keys import Problems
+from betimes.cli.jobs.jobfile.lines import Heading
+from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.cli.speaking import say
+from betimes.engine import CalibrationError, Engine, Hierarchy
+from betimes.model import BetimesError
+from betimes.patterns import PatternWarning, pattern
+
+_DETECT = Heading("detect")
+
+
+def hierarchy_of(job: JobFile) -> Hierarchy:
+    """Build the hierarchy of a job, or report every problem with it."""
+    problems = job.problems()
+    hierarchy = _base(job, problems)
+    for number, values in enumerate(job.detect.patterns, start=1):
+        options = {name: value for name, value in values.items() if value is not None}
+        match = options.pop("match")
+        try:
+            with _hints():
+                hierarchy.add(pattern(match, **options))
+        except BetimesError as error:
+            problems.add(Heading("detect.pattern", number), None, str(error))
+    problems.stop_if_any()
+    try:
+        engine_for(job, hierarchy)
+    except CalibrationError as error:
+        problems.add(_DETECT, "calibration", str(error))
+    except BetimesError as error:
+        problems.add(_DETECT, None, str(error))
+    problems.stop_if_any()
+    return hierarchy
+
+
+def engine_options(job: JobFile) -> dict[str, Any]:
+    """The options of the engine, with the defaults that `results = "final"` needs."""
+    final = {"late": "side", "attenuation": 1.0} if job.sink.results == "final" else {}
+    return final | job.detect.options
+
+
+def engine_for(job: JobFile, hierarchy: Hierarchy) -> Engine:
+    """A new engine in this process."""
+    return Engine(hierarchy, by=job.source.by, order=job.detect.order, **engine_options(job))
+
+
+def _base(job: JobFile, problems: Problems) -> Hierarchy:
+    detect = job.detect
+    hierarchy = None
+    if detect.hierarchy is not None:
+        hierarchy = _imported(detect.hierarchy, job.folder, problems)
+    if hierarchy is None:
+        return Hierarchy(clock=detect.clock, inputs=detect.inputs)
+    # A copy: what is added here must not change the object in the module.
+    hierarchy = copy.deepcopy(hierarchy)
+    for name in ("clock", "inputs"):
+        here, there = getattr(detect, name), getattr(hierarchy, name)
+        if here is not None and there is not None and tuple(there) != here:
+            problems.add(
+                _DETECT, name, f"the hierarchy {detect.hierarchy!r} has {name}={list(there)}, the "
+                f"job file has {name}={list(here)}; leave one of them out"
+            )  # fmt: skip
+        elif here is not None:
+            setattr(hierarchy, name, here)
+    return hierarchy
+
+
+class _ImportProblemError(Exception):
+    """Why `module:name` gave no hierarchy."""
+
+
+def _imported(reference: str, folder: Path, problems: Problems) -> Hierarchy | None:
+    """The hierarchy that `module:name` names: an object, or a function that returns one."""
+    module_name, _, name = reference.partition(":")
+    try:
+        if not (module_name and name):
+            raise _ImportProblemError('expected "module:name", as in "my_app:soccer"')
+        found = _attribute(_module(module_name, folder), name)
+        if not isinstance(found, Hierarchy) and callable(found):
+            found = _called(found, reference)
+        if isinstance(found, Hierarchy):
+            return found
+        raise _ImportProblemError(
+            f"expected {reference!r} to be a Hierarchy, or a function that returns one, got a "
+            f"{type(found).__name__}"
+        )
+    except _ImportProblemError as error:
+        problems.add(_DETECT, "hierarchy", str(error))
+        return None
+
+
+def _module(name: str, folder: Path) -> ModuleType:
+    try:
+        with importing_from(folder):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not name.startswith(error.name):
+            raise _ImportProblemError(
+                f"{name} imports {error.name!r}, which is not installed"
+            ) from None
+        raise _ImportProblemError(
+            f"found neither {name}.py next to the job file nor a module {name} in this environment"
+        ) from None
+    except Exception as error:
+        raise _ImportProblemError(f"{name} cannot be imported: {_said(error)}") from error
+
+
+def _attribute(module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        near = get_close_matches(name, dir(module), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise _ImportProblemError(f"{module.__name__} has no {name!r}{hint}")
+    return getattr(module, name)
+
+
+def _called(make: Callable[[], Any], reference: str) -> Any:
+    try:
+        return make()
+    except Exception as error:
+        raise _ImportProblemError(f"{reference} failed: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def importing_from(folder: Path) -> Iterator[None]:
+    """Let modules next to the job file take precedence over installed ones."""
+    sys.path.insert(0, str(folder.absolute()))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.absolute()))
+
+
+@contextmanager
+def _hints() -> Iterator[None]:
+    """Show warnings about patterns as plain messages, each of them once."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", PatternWarning)
+        yield
+    for each in heard:
+        if issubclass(each.category, PatternWarning):
+            say(f"hint: {each.message}")

@@ -1,0 +1,305 @@
+"""The job file: its tables and their keys.
+
+```
+[source]   where events come from      [engine]   what runs the job, and where it keeps its state
+[detect]   what to detect              [sink]     where changes go
+```
+
+This module reads each key on its own. `conflicts` checks keys against each other, `hierarchies`
+builds what the job detects, and `io.sources` checks the data.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from betimes.cli.jobs.jobfile.keys import (
+    JobError,
+    Key,
+    Problems,
+    Shape,
+    choice,
+    duration,
+    either,
+    mapping,
+    model,
+    nearest,
+    number,
+    read_table,
+    settings,
+    slack,
+    text,
+    texts,
+    whole,
+)
+from betimes.cli.jobs.jobfile.lines import Heading
+
+FILES = ("parquet", "csv", "json")
+BATCH_ROWS = 100_000
+
+SOURCE_KEYS: Shape = {
+    "format": Key(choice(*FILES, "kafka", "socket", "simulate"), required=True),
+    "time": Key(text, "ts"),
+    "type": Key(text, "type"),
+    "arrival": Key(text),
+    "by": Key(text),
+    "batch_rows": Key(whole(1), BATCH_ROWS),
+    "end": Key(choice("advance", "stay", "open"), "advance"),
+    "columns": Key(mapping, {}),
+    "options": Key(settings, {}),
+    "path": Key(text),
+    "servers": Key(text),
+    "topic": Key(text),
+    "host": Key(text, "localhost"),
+    "port": Key(whole(1, 65535)),
+    "rows": Key(whole(1), 100_000),
+    "seed": Key(whole(0), 1),
+    "keys": Key(whole(1), 16),
+    "stragglers": Key(number(0, 1), 0.01),
+    "rate": Key(number(1)),
+}
+
+DETECT_KEYS: Shape = {
+    "hierarchy": Key(text),
+    "clock": Key(texts),
+    "inputs": Key(texts),
+    "order": Key(choice("shared", "key"), "shared"),
+    "slack": Key(slack),
+    "margin": Key(number(0)),
+    "min_slack": Key(duration),
+    "max_slack": Key(duration),
+    "max_late": Key(number(0, 1)),
+    "decay": Key(duration),
+    "max_skew": Key(either("off", duration)),
+    "attenuation": Key(either("adaptive", number(0, 1))),
+    "retraction": Key(choice("full", "on-demand", "auto")),
+    "late": Key(choice("repair", "side", "drop")),
+    "retention": Key(duration),
+    "snapshots": Key(model),
+    "errors": Key(choice("stop", "skip")),
+    "calibration": Key(text),
+}
+NOT_FOR_ENGINE = ("hierarchy", "clock", "inputs", "order")
+
+PATTERN_KEYS: Shape = {
+    "match": Key(text, required=True),
+    "emits": Key(text, required=True),
+    "by": Key(text),
+    "within": Key(duration),
+    "define": Key(mapping),
+    "where": Key(text),
+    "skip": Key(text),
+    "select": Key(mapping),
+    "timeouts": Key(text),
+    "on": Key(texts),
+    "name": Key(text),
+    "limit": Key(whole(1)),
+    "overflow": Key(choice("error", "side")),
+}
+
+ENGINE_KEYS: Shape = {
+    "kind": Key(choice("spark", "local"), "spark"),
+    "master": Key(text),
+    "slots": Key(whole(1)),
+    "checkpoint": Key(text),
+    "checkpoint_every": Key(whole(1)),
+    "idle": Key(duration),
+    "config": Key(settings, {}),
+}
+
+SINK_KEYS: Shape = {
+    "format": Key(choice(*FILES, "delta", "kafka", "console"), required=True),
+    "path": Key(text),
+    "results": Key(choice("provisional", "final"), "provisional"),
+    "current": Key(text),
+    "servers": Key(text),
+    "topic": Key(text),
+    "options": Key(settings, {}),
+}
+
+TABLES = ("source", "detect", "engine", "sink")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """`[source]`: where events come from."""
+
+    format: str
+    time: str
+    type: str
+    arrival: str | None
+    by: str | None
+    batch_rows: int
+    end: str
+    columns: dict[str, str]
+    options: dict[str, str]
+    path: str | None
+    servers: str | None
+    topic: str | None
+    host: str
+    port: int | None
+    rows: int
+    seed: int
+    keys: int
+    stragglers: float
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class DetectTable:
+    """`[detect]`: what to detect, and how."""
+
+    hierarchy: str | None
+    clock: tuple[str, ...] | None
+    inputs: tuple[str, ...] | None
+    order: str
+    options: dict[str, Any]
+    """The options of the engine that the job file sets."""
+    patterns: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class EngineTable:
+    """`[engine]`: what runs the job."""
+
+    kind: str
+    master: str | None
+    slots: int | None
+    checkpoint: str | None
+    checkpoint_every: int | None
+    idle: str | int | None
+    """How long without an event until time passes with the wall clock."""
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SinkTable:
+    """`[sink]`: where changes go."""
+
+    format: str
+    path: str | None
+    results: str
+    current: str | None
+    servers: str | None
+    topic: str | None
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job file whose keys are valid; its paths are absolute or have a scheme, such as s3a://."""
+
+    file: Path
+    text: str
+    given: dict[str, Any]
+    """The tables as they are in the file."""
+    source: SourceTable
+    detect: DetectTable
+    engine: EngineTable
+    sink: SinkTable
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    def has(self, table: str, key: str) -> bool:
+        """Whether the file sets a key."""
+        return key in self.given.get(table, {})
+
+    def problems(self) -> Problems:
+        """An empty list, for problems that only later checks can find."""
+        return Problems(str(self.file), self.text)
+
+
+def read_tables(file: Path) -> tuple[JobFile, Problems]:
+    """Read a job file key by key; a value that is not valid is reported and left at its default."""
+    content, whole_file = _parsed(file)
+    problems = Problems(str(file), content)
+    for name in whole_file:
+        if name not in TABLES:
+            _add_unknown(name, whole_file[name], problems)
+    source, detect, engine, sink = (whole_file.get(name, {}) for name in TABLES)
+    for name in ("source", "detect", "sink"):
+        if name not in whole_file:
+            problems.add(Heading(name), None, "the table is missing")
+    sources = read_table(
+        source, Heading("source"), _needed("source", SOURCE_KEYS, whole_file), problems
+    )
+    engines = read_table(engine, Heading("engine"), ENGINE_KEYS, problems)
+    sinks = read_table(sink, Heading("sink"), _needed("sink", SINK_KEYS, whole_file), problems)
+    patterns = detect.pop("pattern", []) if isinstance(detect, dict) else []
+    detects = read_table(detect, Heading("detect"), {**DETECT_KEYS}, problems)
+    job = JobFile(
+        file,
+        content,
+        {name: table for name, table in whole_file.items() if isinstance(table, dict)},
+        SourceTable(**_placed(sources, file, "path")),
+        _detect(_placed(detects, file, "calibration"), _patterns(patterns, problems)),
+        EngineTable(**_placed(engines, file, "checkpoint")),
+        SinkTable(**_placed(sinks, file, "path", "current")),
+    )
+    return job, problems
+
+
+def _add_unknown(name: str, value: object, problems: Problems) -> None:
+    """Report a table, or a key above all tables, that a job file does not have."""
+    if isinstance(value, dict):
+        problems.add(Heading(name), None, f"unknown table{nearest(name, TABLES)}")
+    else:
+        tables = ", ".join(f"[{table}]" for table in TABLES)
+        problems.add(Heading(""), name, f"this key is above all tables; put it in one of {tables}")
+
+
+def _parsed(file: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        content = file.read_text("utf-8")
+        return content, tomllib.loads(content)
+    except OSError as error:
+        raise JobError(
+            f"cannot read the job file {str(file)!r}: {error.strerror}; docs/running.md explains "
+            "what belongs in one"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise JobError(f"expected the job file {str(file)!r} to be UTF-8 text: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(
+            f"expected the job file {str(file)!r} to be TOML: {error}; put strings in quotes, and "
+            "begin tables with [name]"
+        ) from None
+
+
+def _needed(name: str, shape: Shape, tables: dict[str, Any]) -> Shape:
+    """A missing table is one problem, not one for each of its required keys."""
+    if name in tables:
+        return shape
+    return {key: Key(known.read, known.default) for key, known in shape.items()}
+
+
+def _placed(values: dict[str, Any], file: Path, *names: str) -> dict[str, Any]:
+    """Make paths absolute: they are relative to the job file. Those with a scheme stay."""
+    for name in names:
+        path = values[name]
+        if path is not None and "://" not in path:
+            values[name] = str((file.parent / path).absolute())
+    return values
+
+
+def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
+    if not isinstance(tables, list):
+        problems.add(Heading("detect"), "pattern", "expected double brackets: [[detect.pattern]]")
+        return ()
+    return tuple(
+        read_table(table, Heading("detect.pattern", count), PATTERN_KEYS, problems)
+        for count, table in enumerate(tables, start=1)
+    )
+
+
+def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
+    own = {name: values.pop(name) for name in NOT_FOR_ENGINE}
+    options = {name: value for name, value in values.items() if value is not None}
+    if options.get("max_skew") == "off":
+        options["max_skew"] = None
+    return DetectTable(**own, options=options, patterns=patterns)

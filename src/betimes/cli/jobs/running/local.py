@@ -1,0 +1,210 @@
+"""`kind = "local"`: the job in this process.
+
+Each batch takes four steps: read rows, feed the engine, write the changes under the number of the
+batch, and, every few batches, replace the checkpoint. The end of the input is one more batch, with
+the changes that the engine makes when time runs out. Signals are handled between batches.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from betimes.cli.jobs.io.files import Position
+from betimes.cli.jobs.io.rows import change_rows, events_of
+from betimes.cli.jobs.io.sinks import Sink, batches_in
+from betimes.cli.jobs.io.sources import Source
+from betimes.cli.jobs.jobfile.hierarchies import engine_for
+from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.cli.jobs.running.progress import Progress, Reading
+from betimes.cli.jobs.running.restarts import Checkpoint, Saved, identity_of
+from betimes.cli.jobs.running.stopping import Stop
+from betimes.cli.jobs.running.totals import Meter
+from betimes.engine import Hierarchy
+from betimes.model import Rejected, microseconds
+from betimes.model.change import ChangeBatch
+
+SHARE = 0.1
+"""The share of time that checkpoints may take, unless the job sets checkpoint_every."""
+
+_FOLLOW = 0.5
+"""Seconds between two checks for new files."""
+
+
+class Outcome(Enum):
+    """Why a run ended."""
+
+    ended = "the stream has ended"
+    open = "all input so far is done; more may come"
+    stopped = "stopped before the end"
+
+
+class LocalJob:
+    """A job at work in this process."""
+
+    def __init__(
+        self,
+        job: JobFile,
+        hierarchy: Hierarchy,
+        source: Source,
+        sink: Sink,
+        checkpoint: Checkpoint,
+        *,
+        progress: Progress,
+        stop: Stop,
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._progress = progress
+        self._stop = stop
+        self._engine = engine_for(job, hierarchy)
+        self._saved = Saved(identity_of(job, hierarchy))
+        self._meter = Meter(self._saved.totals)
+        self._heard = time.monotonic()
+        """When the last rows came, or time was last made to pass."""
+        self._last_save = self._heard, 0.0
+        """When the last checkpoint was complete, and how long it took."""
+
+    def run(self, *, follow: bool) -> Outcome:
+        """Run from the checkpoint, or from the beginning, until the end or a stop."""
+        self._resume()
+        self._source.news()
+        with self._progress:
+            stopped = self._read_all()
+            while follow and not stopped:
+                stopped = self._stop.wait(_FOLLOW) or (self._source.news() and self._read_all())
+                self._pass_time()
+            if not stopped:
+                return self._end()
+            self._save()
+            return Outcome.stopped
+
+    def reading(self) -> Reading:
+        """The state of the job at this moment."""
+        stats = self._engine.stats.values()
+        self._meter.read(self._engine.stats)
+        return Reading(
+            self._saved.totals,
+            slack=max((each.slack for each in stats), default=None),
+            attenuation=sum(s.attenuation for s in stats) / len(stats) if stats else None,
+            latency_final=self._meter.latency_final,
+        )
+
+    def _resume(self) -> None:
+        saved = self._checkpoint.load()
+        self._sink.begin(saved.batch if saved else 0, known=saved is not None)
+        if saved is None:
+            # Even if it stops in its first batch, a restart must know that batch as its own.
+            self._checkpoint.save(self._saved)
+        else:
+            self._saved = saved
+            self._meter = Meter(saved.totals)
+            if saved.engine is not None:
+                self._engine.restore(saved.engine)
+            self._progress.note(
+                f"resuming after {saved.totals.rows:,} rows, with batch {saved.batch}"
+            )
+        self._progress.begin(self._saved.totals.rows)
+
+    def _read_all(self) -> bool:
+        """Read all input that is there; returns whether a stop was requested meanwhile."""
+        source = self._job.source
+        if self._stop:
+            return True
+        for table, position in self._source.batches(self._saved.position, source.batch_rows):
+            began = self._heard = time.monotonic()
+            batch, bad = events_of(
+                table, time=source.time, type=source.type, arrival=source.arrival
+            )
+            self._write(self._engine.feed(batch), bad, rows=len(table), position=position)
+            if self._is_time_to_save():
+                self._save()
+            self._progress.show(self.reading)
+            if self._pause(len(table), began) or self._stop:
+                return True
+        return False
+
+    def _is_time_to_save(self) -> bool:
+        """Whether a checkpoint is due: as configured, or as often as its cost allows."""
+        every = self._job.engine.checkpoint_every
+        if every is not None:
+            return self._saved.batch % every == 0
+        ended, took = self._last_save
+        return time.monotonic() - ended >= took / SHARE
+
+    def _pass_time(self) -> None:
+        """After a long silence, let time pass with the wall clock, so that results settle."""
+        now, idle = time.monotonic(), self._job.engine.idle
+        if idle is None or self._saved.batch == 0:
+            return
+        silent = round((now - self._heard) * 1e6)
+        if silent >= microseconds(idle):
+            self._heard = now
+            changes = self._engine.advance(silent)
+            if changes:
+                self._write(changes, [], rows=0, position=self._saved.position)
+            self._save()
+
+    def _pause(self, rows: int, began: float) -> bool:
+        """Keep to the rate of a simulated stream; returns whether a stop was requested."""
+        rate = self._job.source.rate
+        if rate is None:
+            return False
+        return self._stop.wait(max(0.0, rows / rate - (time.monotonic() - began)))
+
+    def _end(self) -> Outcome:
+        end = self._job.source.end
+        if end == "open":
+            self._save()
+            return Outcome.open
+        changes = self._engine.finish(advance=end == "advance")
+        self._write(changes, [], rows=0, position=self._saved.position)
+        self._saved.ended = True
+        self._save()
+        return Outcome.ended
+
+    def _write(
+        self,
+        changes: ChangeBatch,
+        bad: Sequence[tuple[Rejected, dict[str, Any]]],
+        *,
+        rows: int,
+        position: Position,
+    ) -> None:
+        """Write the changes of a batch and move on to the next."""
+        saved = self._saved
+        table = change_rows(
+            changes, list(bad), rejected_before=saved.rejected, last=saved.last_seq,
+            results=self._job.sink.results,
+        )  # fmt: skip
+        self._sink.write(saved.batch, table)
+        if len(changes):
+            saved.last_seq = changes[-1].seq + saved.rejected
+        saved.last_seq += len(bad)
+        saved.rejected += len(bad)
+        saved.batch += 1
+        saved.position = position
+        self._meter.count(rows, changes, len(bad))
+
+    def _save(self) -> None:
+        if self._checkpoint.kept:
+            began = time.monotonic()
+            self._meter.read(self._engine.stats)
+            self._saved.engine = self._engine.checkpoint()
+            self._checkpoint.save(self._saved)
+            ended = time.monotonic()
+            self._last_save = ended, ended - began
+
+
+def forget(job: JobFile, checkpoint: Checkpoint) -> None:
+    """Remove what earlier runs of the job left, and nothing else."""
+    checkpoint.forget()
+    if job.sink.path is not None:
+        for _, folder in batches_in(Path(job.sink.path)):
+            shutil.rmtree(folder)

@@ -1,0 +1,344 @@
+"""`kind = "spark"`: the job as a streaming query.
+
+`betimes.spark` does the detecting and writing. This module turns a job file into a session, a
+stream of rows, and calls of `detect` and `write`. It only uses methods of those objects and does
+not import pyspark, so that local jobs never wait for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from betimes.cli.jobs.description import shown
+from betimes.cli.jobs.io.files import FORMATS, FileSource
+from betimes.cli.jobs.io.sinks import batches_in
+from betimes.cli.jobs.io.sources import SimulatedSource
+from betimes.cli.jobs.jobfile.hierarchies import engine_options, importing_from
+from betimes.cli.jobs.jobfile.tables import FILES, JobFile
+from betimes.cli.jobs.running.local import Outcome
+from betimes.cli.jobs.running.progress import Progress, Reading
+from betimes.cli.jobs.running.stopping import Stop
+from betimes.cli.jobs.running.totals import Totals
+from betimes.engine import Hierarchy
+
+if TYPE_CHECKING:
+    from betimes.spark import Run, Statistics
+    from betimes.spark.readings import Tally
+    from betimes.spark.statistics import BatchStats
+
+_LOOK = 0.5
+"""Seconds between two checks of a query."""
+_SAMPLE = 64 * 1024
+"""Bytes of a text file from which the length of its lines is estimated."""
+_CSV = {"header": "true", "escape": '"'}
+"""CSV as most tools write and read it: names in the first line, quotes doubled."""
+
+
+class SparkJob:
+    """A job at work as a streaming query."""
+
+    def __init__(
+        self, job: JobFile, hierarchy: Hierarchy, *, progress: Progress, console: Console
+    ) -> None:
+        self._job = job
+        self._hierarchy = hierarchy
+        self._progress = progress
+        self._console = console
+        self._totals = Totals()
+        self._statistics: Statistics | None = None
+        self._heard: set[int] = set()
+        self._resumed = False
+        self._counted: set[int] = set()
+
+    def run(self, stop: Stop, *, follow: bool) -> Outcome:
+        """Run until the end of the input or a stop."""
+        try:
+            return self._run(stop, follow=follow)
+        except Exception as error:
+            # Stopping a service often signals all of its processes, including Spark's. The
+            # checkpoint survives any crash, so an error after a signal is part of the stop.
+            if stop:
+                return Outcome.stopped
+            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+                raise in_words(error) from error
+            raise
+
+    def _run(self, stop: Stop, *, follow: bool) -> Outcome:
+        from betimes.spark import statistics
+
+        with importing_from(self._job.folder), self._places() as (checkpoint, simulated):
+            query = self._start(checkpoint, simulated, available_now=not follow)
+            stop.listen()  # a new session installs its own handler for Ctrl-C
+            self._progress.begin(0)
+            with query, statistics(query) as self._statistics, self._progress:
+                while not query.wait(_LOOK) and not stop:
+                    self._read()
+                self._read()
+                if stop:
+                    return Outcome.stopped
+                if self._job.source.end == "open":
+                    return Outcome.open
+                end = query.finish(advance=self._job.source.end == "advance")
+                if not self._in_files:
+                    self._count(end, end.waited)
+                self._count_written()
+            return Outcome.ended
+
+    def reading(self) -> Reading:
+        read = [] if self._statistics is None else list(self._statistics.detectors.values())
+        final = [each.latency_final for each in read if each.latency_final is not None]
+        return Reading(
+            self._totals,
+            slack=max((each.slack for each in read), default=None),
+            attenuation=sum(each.attenuation for each in read) / len(read) if read else None,
+            latency_final=sum(final) / len(final) if final else None,
+            rows_of=" of this run" if self._resumed else "",
+        )
+
+    @contextmanager
+    def _places(self) -> Iterator[tuple[str, Path]]:
+        """The folders of the checkpoint and of simulated rows."""
+        kept = self._job.engine.checkpoint
+        if kept is not None and "://" not in kept:
+            yield kept, Path(kept) / "simulated"
+            return
+        with tempfile.TemporaryDirectory(prefix="betimes-") as folder:
+            yield kept or f"{folder}/checkpoint", Path(folder) / "simulated"
+
+    def _start(self, checkpoint: str, simulated: Path, *, available_now: bool) -> Run:
+        from betimes import spark as bs
+
+        job = self._job
+        session = session_of(job, self._progress)
+        rows = self._rows(session, simulated)
+        changes = bs.detect(
+            rows, self._hierarchy, time=job.source.time, type=job.source.type,
+            arrival=job.source.arrival, by=job.source.by, order=job.detect.order,
+            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
+            **engine_options(job),
+        )  # fmt: skip
+        return bs.write(
+            changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
+            **self._sink(),
+        )  # fmt: skip
+
+    def _rows(self, session: Any, simulated: Path) -> Any:
+        """The stream of rows that the job names."""
+        source = self._job.source
+        reader = session.readStream
+        if source.format == "simulate":
+            SimulatedSource(source).write_files(simulated, source.batch_rows)
+            static = session.read.parquet(str(simulated))
+            reader = reader.schema(static.schema).option("maxFilesPerTrigger", 1)
+            return reader.parquet(str(simulated))
+        columns = ", ".join(f"`{name}` {kind}" for name, kind in source.columns.items())
+        if source.format == "kafka":
+            reader = reader.format("kafka").option("kafka.bootstrap.servers", source.servers)
+            reader = reader.option("subscribe", source.topic)
+            reader = reader.option("maxOffsetsPerTrigger", source.batch_rows)
+            return _parsed(reader.options(**source.options).load(), columns)
+        if source.format == "socket":
+            reader = reader.format("socket").option("host", source.host)
+            return _parsed(
+                reader.option("port", source.port).options(**source.options).load(), columns
+            )
+        options = _CSV | source.options if source.format == "csv" else source.options
+        static = session.read.format(source.format).options(**options)
+        if source.format == "csv":
+            static = static.option("inferSchema", "true")
+        schema = columns or static.load(source.path).schema
+        reader = reader.format(source.format).schema(schema).options(**options)
+        return reader.option("maxFilesPerTrigger", files_per_batch(self._job)).load(source.path)
+
+    def _sink(self) -> dict[str, Any]:
+        """The arguments of `write` for the sink."""
+        sink = self._job.sink
+        if sink.format == "console":
+            return {"format": "console", "console": self._console}
+        if sink.format in ("kafka", "delta"):
+            return {"into": self._into}
+        return {"path": sink.path, "format": sink.format, "options": sink.options}
+
+    def _into(self, rows: Any, batch: int) -> None:
+        sink = self._job.sink
+        if sink.format == "delta":
+            # Delta keeps the batch number under this name, and skips batches that it has.
+            writer = rows.write.format("delta").mode("append").option("txnVersion", batch)
+            writer = writer.option("txnAppId", f"betimes {self._job.file.name} {sink.path}")
+            writer.options(**sink.options).save(sink.path)
+            return
+        messages = rows.selectExpr("match_id as key", "to_json(struct(*)) as value")
+        writer = messages.write.format("kafka").option("kafka.bootstrap.servers", sink.servers)
+        writer.option("topic", sink.topic).options(**sink.options).save()
+
+    def _read(self) -> None:
+        """Add the statistics that the query has published since the last call."""
+        for batch in [] if self._statistics is None else self._statistics.batches:
+            if batch.batch not in self._heard:
+                self._resumed = self._resumed or (not self._heard and batch.batch > 0)
+                self._heard.add(batch.batch)
+                self._totals.rows += batch.rows
+                self._totals.batches += 1
+                if not self._in_files:
+                    self._count(batch, round((batch.latency or 0.0) * batch.inserted))
+        self._count_written()
+        self._progress.show(self.reading)
+
+    @property
+    def _in_files(self) -> bool:
+        """Whether all changes, even those of earlier runs, are in files that can be read here."""
+        sink = self._job.sink
+        return sink.format in FILES and "://" not in str(sink.path) and not sink.options
+
+    def _count(self, batch: BatchStats | Tally, waited: int) -> None:
+        """Add counts of changes, from the query or from files."""
+        totals = self._totals
+        totals.found += batch.inserted
+        totals.early += waited
+        totals.confirmed += batch.confirmed
+        totals.deleted += batch.deleted
+        totals.final += batch.final
+        totals.late += batch.late
+        totals.rejected += batch.rejected
+
+    def _count_written(self) -> None:
+        """Count the changes in files that were written since the last call."""
+        sink = self._job.sink
+        if not self._in_files:
+            return
+        for number, folder in batches_in(Path(str(sink.path))):
+            if number not in self._counted and (folder / "_SUCCESS").exists():
+                self._counted.add(number)
+                told = _told_in(folder, sink.format)
+                self._count(told, told.waited)
+
+
+def session_of(job: JobFile, progress: Progress) -> Any:
+    """The session of a job; its workers get the modules next to the job file."""
+    from betimes import spark as bs
+
+    log = _log_file(job)
+    progress.note(f"starting Spark; its own messages go to {shown(str(log))}")
+    session = bs.session(
+        f"betimes {job.file.stem}", master=job.engine.master, log=log,
+        config={"spark.ui.enabled": "false"} | job.engine.config,
+    )  # fmt: skip
+    ship_modules(session, job)
+    return session
+
+
+def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
+    """The rows of files or of a simulated stream as a static DataFrame."""
+    source = job.source
+    if source.format == "simulate":
+        SimulatedSource(source).write_files(simulated, source.batch_rows)
+        return session.read.parquet(str(simulated))
+    options = _CSV | source.options if source.format == "csv" else source.options
+    reader = session.read.format(source.format).options(**options)
+    if source.columns:
+        columns = (f"`{name}` {kind}" for name, kind in source.columns.items())
+        reader = reader.schema(", ".join(columns))
+    elif source.format == "csv":
+        reader = reader.option("inferSchema", "true")
+    return reader.load(source.path)
+
+
+def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
+    """Count the changes in a folder."""
+    from betimes.spark.readings import TALLIED, Tally
+
+    data = ds.dataset(str(folder), format=FORMATS[format])
+    if not set(TALLIED).issubset(data.schema.names):
+        return Tally()  # a file without rows need not have columns
+    return Tally.of(data.to_table(columns=list(TALLIED)))
+
+
+def in_words(error: Exception) -> Exception:
+    """An error of Spark, without the stack trace."""
+    from betimes.spark import RunError
+    from betimes.spark.running import reason
+
+    return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
+
+
+def _parsed(messages: Any, columns: str) -> Any:
+    """The columns of messages that are JSON objects."""
+    return messages.selectExpr(f"from_json(cast(value as string), '{columns}') as event").select(
+        "event.*"
+    )
+
+
+def _log_file(job: JobFile) -> Path:
+    """The file for Spark's own messages: in the checkpoint folder, if there is one here."""
+    kept = job.engine.checkpoint
+    if kept is None or "://" in kept:
+        return Path(tempfile.mkdtemp(prefix="betimes-")) / "spark.log"
+    Path(kept).mkdir(parents=True, exist_ok=True)
+    return Path(kept) / "spark.log"
+
+
+def ship_modules(session: Any, job: JobFile) -> None:
+    """Send the imported modules next to the job file to the workers."""
+    folder = job.folder.absolute()
+    tops = {
+        name.partition(".")[0] for name, module in sys.modules.items() if _lies_in(module, folder)
+    }
+    for name in sorted(tops):
+        if (folder / name).is_dir():
+            archive = Path(tempfile.mkdtemp(prefix="betimes-")) / name
+            session.sparkContext.addPyFile(
+                shutil.make_archive(str(archive), "zip", root_dir=folder, base_dir=name)
+            )
+        else:
+            session.sparkContext.addPyFile(str(folder / f"{name}.py"))
+
+
+def _lies_in(module: object, folder: Path) -> bool:
+    """Whether a module lies in a folder, and not in a virtual environment inside it."""
+    file = getattr(module, "__file__", None)
+    if file is None or not Path(file).is_relative_to(folder):
+        return False
+    top = Path(file).relative_to(folder).parts[0]
+    return "site-packages" not in file and getattr(module, "__name__", "").split(".")[0] in (
+        top,
+        top.removesuffix(".py"),
+    )
+
+
+def files_per_batch(job: JobFile) -> int:
+    """How many files hold about `batch_rows` rows: Spark limits a batch by files, not rows."""
+    source = job.source
+    if "://" in str(source.path):
+        return 1
+    files = FileSource(source).found()
+    if not files:
+        return 1
+    if source.format == "parquet":
+        rows = pq.read_metadata(files[0]).num_rows
+    else:
+        with files[0].open("rb") as file:
+            sample = file.read(_SAMPLE)
+        rows = files[0].stat().st_size * sample.count(b"\n") // max(1, len(sample))
+    return max(1, source.batch_rows // max(1, rows))
+
+
+def forget_query(job: JobFile) -> None:
+    """Remove what earlier runs of the job left on this machine, and nothing else."""
+    if job.engine.checkpoint is not None:
+        folder = Path(job.engine.checkpoint)
+        shutil.rmtree(folder / "query", ignore_errors=True)
+        shutil.rmtree(folder / "simulated", ignore_errors=True)
+        (folder / "betimes.json").unlink(missing_ok=True)
+    for path in (job.sink.path, job.sink.current):
+        for _, folder in batches_in(Path(path)) if path is not None else ():
+            shutil.rmtree(folder)

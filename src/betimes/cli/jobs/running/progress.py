@@ -1,0 +1,146 @@
+"""Progress of a job and its summary at the end, on stderr: stdout is for results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from betimes.cli.jobs.running.totals import Totals
+from betimes.cli.speaking import say
+from betimes.model import readable
+
+EVERY = 5.0
+"""Seconds between two lines of progress without a terminal."""
+REFRESH = 0.25
+"""Seconds between two updates on a terminal."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The state of a job at one moment."""
+
+    totals: Totals
+    slack: int | None = None
+    """The largest of all detectors."""
+    attenuation: float | None = None
+    """The mean of all detectors."""
+    latency_final: float | None = None
+    rows_of: str = ""
+    """What the count of rows covers, if not the whole stream."""
+
+    def figures(self) -> dict[str, str]:
+        totals = self.totals
+        return {
+            "rows": f"{totals.rows:,}",
+            "slack": _time(self.slack),
+            "attenuation": "-" if self.attenuation is None else f"{self.attenuation:.2f}",
+            "found": f"{totals.found:,}",
+            "taken back": f"{totals.deleted:,}",
+            "final": f"{totals.final:,}",
+            "known after": _time(totals.latency_provisional),
+            "final after": _time(self.latency_final),
+        }
+
+
+class Progress:
+    """Shows readings: live on a terminal, otherwise as a line every few seconds, or not at all."""
+
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        live: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._quiet = quiet
+        self._clock = clock
+        console = Console(stderr=True)
+        self._live = None
+        if live and console.is_terminal and not quiet:
+            self._live = Live(
+                console=console, transient=True, refresh_per_second=1 / REFRESH,
+                redirect_stdout=False,
+            )  # fmt: skip
+        self._began = self._said = clock()
+        self._first_rows: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self._clock() - self._began
+
+    def begin(self, rows: int) -> None:
+        """Start the clock; earlier runs have done `rows` rows."""
+        self._first_rows = rows
+        self._began = self._said = self._clock()
+
+    def note(self, message: str) -> None:
+        """Print a message, unless the user asked for quiet."""
+        if not self._quiet:
+            say(message)
+
+    def show(self, read: Callable[[], Reading]) -> None:
+        """Show a reading if it is time to; `read` is called only then."""
+        now = self._clock()
+        if self._quiet or now - self._said < (EVERY if self._live is None else REFRESH):
+            return
+        self._said = now
+        if self._live is not None:
+            self._live.update(Text(self._line(read())))
+        else:
+            say(self._line(read()))
+
+    def rate(self, totals: Totals) -> float:
+        """Rows per second in this process."""
+        rows = totals.rows - (self._first_rows or 0)
+        return rows / self.seconds if self.seconds > 0 else 0.0
+
+    def _line(self, reading: Reading) -> str:
+        figures = reading.figures()
+        rows, rate = figures.pop("rows"), f"{self.rate(reading.totals):,.0f}/s"
+        figures = {"rows": rows, "rate": rate} | figures
+        return " · ".join(f"{name} {value}" for name, value in figures.items())
+
+    def summary(self, reading: Reading, output: str, *, outcome: str) -> None:
+        """The table at the end."""
+        if self._quiet:
+            return
+        totals = reading.totals
+        batches = "1 batch" if totals.batches == 1 else f"{totals.batches:,} batches"
+        rows = {
+            "rows": f"{totals.rows:,} in {batches}{reading.rows_of}",
+            "found": f"{totals.found:,}",
+            "taken back": f"{totals.deleted:,}",
+            "standing": f"{totals.standing:,}, {totals.final:,} of them final",
+            "late": f"{totals.late:,}",
+            "rejected": f"{totals.rejected:,}",
+            "known after": f"{_time(totals.latency_provisional)} on average",
+            "final after": f"{_time(reading.latency_final)} on average",
+            "time": f"{self.seconds:.1f} s, {self.rate(totals):,.0f} rows/s",
+            "output": output,
+        }
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="dim")
+        table.add_column(overflow="fold")
+        for name, value in rows.items():
+            table.add_row(name, value)
+        console = Console(stderr=True, highlight=False)
+        console.print(outcome)
+        console.print(table)
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def _time(value: float | None) -> str:
+    return "-" if value is None else readable(value)

@@ -1,0 +1,1 @@
+"""`betimes simulate`: streams made from a seed, written to files."""

@@ -1,0 +1,1 @@
+"""`betimes trace`: one ordering unit at work, arrival by arrival."""
