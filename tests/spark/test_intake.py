@@ -12,8 +12,8 @@ from pyspark.sql import Row, SparkSession
 
 from betimes import Hierarchy
 from betimes import spark as bs
-from betimes.spark.detection import job_of
 from betimes.spark.job import MOST_NUMBERED
+from betimes.spark.query.detection import job_of
 from tests.spark.material import (
     NotBetween,
     hierarchy,

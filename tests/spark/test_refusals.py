@@ -16,8 +16,8 @@ from betimes import BetimesError, EventError, Hierarchy, OptionError
 from betimes import spark as bs
 from betimes.engine import CheckpointError
 from betimes.model import StreamEndedError
-from betimes.spark.detection import job_of
-from betimes.spark.guard import CheckpointGuard
+from betimes.spark.query.detection import job_of
+from betimes.spark.query.guard import CheckpointGuard
 from tests.spark.material import Fragile, hierarchy, read, stream, write_parts
 
 

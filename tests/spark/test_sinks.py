@@ -16,7 +16,7 @@ from rich.console import Console
 
 from betimes import spark as bs
 from betimes.model.change import LATE, REJECTED
-from betimes.spark.sinks import newest_current
+from betimes.spark.query.sinks import newest_current
 from tests.spark.material import (
     hierarchy,
     in_order,

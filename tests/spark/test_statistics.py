@@ -13,8 +13,9 @@ from betimes.cli.jobs.tally import Meter
 from betimes.cli.jobs.tally import Tally as Counted
 from betimes.engine import DetectorStats
 from betimes.model.change import ChangeBatch
-from betimes.spark.readings import Tally, together
-from betimes.spark.rows import change_rows
+from betimes.spark.slots.rows import change_rows
+from betimes.spark.telemetry.joining import together
+from betimes.spark.telemetry.tally import Tally
 from tests.spark.material import hierarchy, in_order, read, run_locally, stream, write_parts
 
 

@@ -15,7 +15,7 @@ import gc
 
 from pyspark.daemon import manager
 
-import betimes.spark.operator
+import betimes.spark.slots.operator
 
 __all__ = ["betimes", "manager"]
 

@@ -21,8 +21,11 @@ from betimes.spark.shipping import ship
 FORMAT = 1
 """Layout of the state; a state of another layout is refused."""
 
-ROUTE = "_betimes_route"
-"""Name of the column that carries the slot to the shuffle."""
+SLOT = "slot"
+"""The column of the changes that says which slot found them."""
+
+ROW_SLOT = "_betimes_slot"
+"""The column that carries the slot of an input row until rows are packed."""
 
 MOST_NUMBERED = 16
 """The number of a type is looked for one by one; if there are more, types travel as text."""

@@ -33,8 +33,8 @@ from betimes.engine import Hierarchy
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
-    from betimes.spark.readings import Tally as Told
-    from betimes.spark.statistics import BatchStats
+    from betimes.spark.telemetry.statistics import BatchStats
+    from betimes.spark.telemetry.tally import Tally as Told
 
 _LOOK = 0.5
 """Seconds between two looks at a query."""
@@ -255,7 +255,7 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
 
 def _told_in(folder: Path, format: str) -> Told:  # noqa: A002
     """What the changes in a folder are."""
-    from betimes.spark.readings import TALLIED, Tally
+    from betimes.spark.telemetry.tally import TALLIED, Tally
 
     data = ds.dataset(str(folder), format=FORMATS[format])
     if not set(TALLIED).issubset(data.schema.names):
@@ -266,7 +266,7 @@ def _told_in(folder: Path, format: str) -> Told:  # noqa: A002
 def in_words(error: Exception) -> Exception:
     """An error of Spark itself, without its trace."""
     from betimes.spark import RunError
-    from betimes.spark.running import reason
+    from betimes.spark.query.writing import reason
 
     return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
 

@@ -13,9 +13,8 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from betimes.model.change import REJECTED, Change, ChangeBatch
 from betimes.model.rows import only_final
 from betimes.model.times import Rejected
-from betimes.spark.job import Job
+from betimes.spark.job import SLOT, Job
 
-SLOT = "slot"
 NUMBERS = ("seq", "ts", "detected_at", "slack")
 COLUMNS: tuple[str, ...] = (SLOT, *Change.__struct_fields__)
 """The columns of the changes, in order."""

@@ -21,9 +21,9 @@ from betimes.engine.calibration.iterative import OnRun, check_end, iterate, meas
 from betimes.engine.calibration.probes import Measured, MeasuringEngine
 from betimes.model import EventBatch, OptionError
 from betimes.model.rows import plain
-from betimes.spark.batch import in_slots, pieces
-from betimes.spark.intake import check_columns, take_in
+from betimes.spark.intake.selection import check_columns, take_in
 from betimes.spark.job import Job
+from betimes.spark.query.batch import in_slots, pieces
 
 _RECORD = "measured binary"
 

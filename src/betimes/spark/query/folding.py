@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from betimes.model import OptionError
 from betimes.model.change import LATE, REJECTED
-from betimes.spark.detection import job_of, marked, names_of
-from betimes.spark.places import is_remote
+from betimes.spark.query.detection import job_of, marked, names_of
+from betimes.spark.query.places import is_remote
 
 
 def table(

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from betimes.model import EventError
-from betimes.spark.job import ROUTE, Job
+from betimes.spark.job import ROW_SLOT, Job
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TIMES = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType)
@@ -108,7 +108,7 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
     whole = (ByteType, ShortType, IntegerType, LongType)
     kind = "long" if isinstance(df.schema[job.by].dataType, whole) else "string"
     slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast(kind)), F.lit(job.slots))
-    return kept.withColumn(ROUTE, slot.cast("int"))
+    return kept.withColumn(ROW_SLOT, slot.cast("int"))
 
 
 def numbered(rows: DataFrame, job: Job) -> DataFrame:

@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from betimes.spark.intake.packing import PACKED, packer, put_back
+from betimes.spark.intake.routing import ROUTE, slot_of
+from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
 from betimes.spark.job import Job
-from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
-from betimes.spark.packing import PACKED, packer, put_back
-from betimes.spark.relay import Alive, key_of
-from betimes.spark.routing import routes
-from betimes.spark.rows import change_schema
-from betimes.spark.thinning import Packed, skew_of, to_be_fed
+from betimes.spark.slots.live import Entry, Head, LiveEngine, first_head, read_head
+from betimes.spark.slots.relay import Alive, key_of
+from betimes.spark.slots.rows import change_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -62,7 +62,7 @@ class SlotProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Hand a batch to the engine, or only the time; keep what is needed to go on."""
         job = self._job
-        slot = routes(job.slots).index(route)
+        slot = slot_of(route, job.slots)
         note = self._head.get()
         head = first_head(job) if note is None else read_head(job, bytes(note[0]))
         # The time of the batch: the same if it is run again.
@@ -119,6 +119,6 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     """Changes out of rows with their slot, and with numbers for types if there are some."""
     packed = rows.mapInArrow(packer(job), PACKED)
-    return packed.groupBy("route").transformWithStateInPandas(
+    return packed.groupBy(ROUTE).transformWithStateInPandas(
         SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )

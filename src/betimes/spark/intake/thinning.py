@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from betimes.model.duration import LONGEST, Duration, microseconds
 from betimes.model.times import LAST
-from betimes.spark.job import ROUTE, Job
+from betimes.spark.job import ROW_SLOT, Job
 
 PLACE = "_betimes_place"
 """Name of the column that says where among the others an idle event belongs."""
@@ -157,10 +157,10 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 def _by_slot(rows: pa.Table, where: Ints) -> Iterator[tuple[int, Ints]]:
     """Which of the rows at these places belong to each slot."""
-    if ROUTE not in rows.column_names:
+    if ROW_SLOT not in rows.column_names:
         yield 0, where
         return
-    slots = rows[ROUTE].to_numpy()[where]
+    slots = rows[ROW_SLOT].to_numpy()[where]
     order = np.argsort(slots, kind="stable")
     slots = slots[order]
     ends = [0, *(np.flatnonzero(np.diff(slots)) + 1), len(slots)]

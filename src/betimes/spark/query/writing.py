@@ -15,14 +15,13 @@ from rich.console import Console
 
 from betimes.model import BetimesError, Duration, OptionError, microseconds
 from betimes.model.change import LATE, REJECTED
-from betimes.spark.detection import job_of, names_of
-from betimes.spark.ending import final_changes, last_batch, plain_place
-from betimes.spark.guard import CheckpointGuard
 from betimes.spark.job import Job
-from betimes.spark.places import is_remote
-from betimes.spark.readings import TALLIED, Tally
-from betimes.spark.settings import query_settings
-from betimes.spark.sinks import (
+from betimes.spark.query.detection import job_of, names_of
+from betimes.spark.query.ending import final_changes, last_batch, plain_place
+from betimes.spark.query.guard import CheckpointGuard
+from betimes.spark.query.places import is_remote
+from betimes.spark.query.settings import query_settings
+from betimes.spark.query.sinks import (
     FILE_FORMATS,
     CallSink,
     CurrentSink,
@@ -33,6 +32,7 @@ from betimes.spark.sinks import (
     TableSink,
     console_sink,
 )
+from betimes.spark.telemetry.tally import TALLIED, Tally
 
 _POLL = 0.2
 """Seconds between looks at a query: so long may a signal have to wait."""

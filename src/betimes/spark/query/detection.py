@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 
 from betimes.engine import Hierarchy
 from betimes.model import Duration, OptionError
-from betimes.spark.batch import detect_batch
-from betimes.spark.intake import check_columns, is_narrow, numbered, take_in
+from betimes.spark.intake.selection import check_columns, is_narrow, numbered, take_in
 from betimes.spark.job import Job
-from betimes.spark.operator import detect_stream
-from betimes.spark.readings import collected
-from betimes.spark.rows import COLUMNS
+from betimes.spark.query.batch import detect_batch
+from betimes.spark.slots.operator import detect_stream
+from betimes.spark.slots.rows import COLUMNS
+from betimes.spark.telemetry.readings import collected
 
 _JOB = "_betimes_job"
 _NAMES = "_betimes_names"

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from betimes.spark.job import ROUTE, Job
-from betimes.spark.routing import routes
-from betimes.spark.thinning import NONE_YET, Thinner, set_aside, whole
+from betimes.spark.intake.routing import ROUTE, routes
+from betimes.spark.intake.thinning import NONE_YET, Thinner, set_aside, whole
+from betimes.spark.job import ROW_SLOT, Job
 
-PACKED = "route int, part int, number int, seen int, highest long, events binary, spare binary"
-"""`route` says which slot they belong to; for the others see `thinning.Packed`."""
+PACKED = f"{ROUTE} int, part int, number int, seen int, highest long, events binary, spare binary"
+"""The schema of packed rows: the route of their slot, and the fields of `thinning.Packed`."""
 
 ROWS_PER_STREAM = 50_000
 COMPRESSION = "zstd"
@@ -33,7 +33,7 @@ IDLE = "_betimes_idle"
 
 def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for `mapInArrow`: rows with their slot in, packed rows out."""
-    targets = routes(job.slots)
+    route_of = routes(job.slots)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -45,7 +45,7 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
             for slot, rows in split(_marked(table, thinner), job.slots):
                 highest = NONE_YET if thinner is None else thinner.highest(slot)
                 streams = _streams(with_names(rows, job))
-                yield _packed(targets[slot], part, number, seen, highest, *streams)
+                yield _packed(route_of[slot], part, number, seen, highest, *streams)
                 number += 1
                 seen = 0
 
@@ -102,8 +102,8 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
     if slots == 1:
         yield 0, table
         return
-    where = table[ROUTE].to_numpy()
-    rows = table.drop_columns([ROUTE])
+    where = table[ROW_SLOT].to_numpy()
+    rows = table.drop_columns([ROW_SLOT])
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(slots + 1))
     gathered = rows.take(order)
@@ -115,7 +115,7 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
 def _packed(
     route: int, part: int, number: int, seen: int, highest: int, events: bytes, spare: bytes
 ) -> pa.RecordBatch:
-    numbers = {"route": route, "part": part, "number": number, "seen": seen}
+    numbers = {ROUTE: route, "part": part, "number": number, "seen": seen}
     columns = {name: pa.array([value], pa.int32()) for name, value in numbers.items()}
     streams = {"events": pa.array([events], pa.binary()), "spare": pa.array([spare], pa.binary())}
     row = columns | {"highest": pa.array([highest], pa.int64())} | streams

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 from betimes.model import OptionError
-from betimes.spark.folding import merged
-from betimes.spark.places import local_path, subfolders
+from betimes.spark.query.folding import merged
+from betimes.spark.query.places import local_path, subfolders
 
 BATCH = "batch"
 """The column, or the part of a folder's name, that has the number of the micro-batch."""
@@ -130,7 +130,7 @@ class NoSink:
 
 def console_sink(names: Mapping[str, str], console: Console | None = None) -> CallSink:
     """A live table for people."""
-    from betimes.spark.screen import Screen
+    from betimes.spark.query.screen import Screen
 
     return CallSink(Screen(names, console or Console()).show)
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
-from betimes.spark.readings import OUTPUT, SlotReading, Tally, parsed, together
-from betimes.spark.running import Run
+from betimes.spark.telemetry.joining import together
+from betimes.spark.telemetry.readings import OUTPUT, SlotReading, parsed
+from betimes.spark.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -56,15 +57,22 @@ class BatchStats(msgspec.Struct, frozen=True):
     """Mean time from a result's ts to when it was first told, in microseconds."""
 
 
+@runtime_checkable
+class HasQuery(Protocol):
+    """A `Run`: something that has a query."""
+
+    query: StreamingQuery
+
+
 def statistics(
-    run: Run | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
+    run: HasQuery | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
 ) -> Statistics:
     """Follow a query: rows, rate, changes and duration of each micro-batch, readings of detectors.
 
     With `lines`, a JSON object a micro-batch is appended to a file of that name. Use the result in
     a `with` statement, or `close()` it.
     """
-    return Statistics(run.query if isinstance(run, Run) else run, lines=lines, keep=keep)
+    return Statistics(run.query if isinstance(run, HasQuery) else run, lines=lines, keep=keep)
 
 
 class Statistics:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.job import Job
-from betimes.spark.live import LiveEngine, read_head
-from betimes.spark.operator import HEAD, LOG
-from betimes.spark.places import is_plain, local_path
-from betimes.spark.routing import routes
-from betimes.spark.rows import change_schema
+from betimes.spark.query.places import is_plain, local_path
+from betimes.spark.slots.live import LiveEngine, read_head
+from betimes.spark.slots.operator import HEAD, LOG
+from betimes.spark.slots.rows import change_schema
 
 _FIELDS = {HEAD: "value.note", LOG: "list_element.entry"}
 
@@ -54,11 +54,11 @@ def final_changes(
 ) -> DataFrame:
     """What changes when the stream ends after a batch; with `advance`, time runs out."""
     stored = _stored(spark, query, HEAD, batch).union(_stored(spark, query, LOG, batch))
-    placed = stored.repartition(job.slots, "route").sortWithinPartitions("route", "kind")
+    placed = stored.repartition(job.slots, ROUTE).sortWithinPartitions(ROUTE, "kind")
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, kept in _by_route(batches):
-            slot = routes(job.slots).index(route)
+            slot = slot_of(route, job.slots)
             head = read_head(job, kept[HEAD][0])
             live = LiveEngine.rebuild(job, slot, head, kept[LOG])
             yield from live.finish(advance=advance).to_batches()
@@ -71,14 +71,16 @@ def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame
     return (
         state.option("stateVarName", name)
         .load()
-        .select(F.col("key.route"), F.lit(name).alias("kind"), F.col(_FIELDS[name]).alias("data"))
+        .select(
+            F.col(f"key.{ROUTE}"), F.lit(name).alias("kind"), F.col(_FIELDS[name]).alias("data")
+        )
     )
 
 
 def _by_route(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[tuple[int, dict[str, list[bytes]]]]:
-    """What is stored of each slot, from rows that are sorted by slot."""
+    """What is stored for each slot, from rows that are sorted by route."""
     route: int | None = None
     kept: dict[str, list[bytes]] = {}
     for batch in batches:

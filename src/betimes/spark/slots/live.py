@@ -41,8 +41,8 @@ from betimes.model.change import ChangeBatch
 from betimes.model.rows import plain
 from betimes.model.times import Rejected
 from betimes.spark.job import Job
-from betimes.spark.readings import Teller
-from betimes.spark.rows import change_rows, rejected_rows
+from betimes.spark.slots.rows import change_rows, rejected_rows
+from betimes.spark.telemetry.readings import Teller
 
 LEAST_LOG = 4 * 2**20
 """A log shorter than this is never worth a checkpoint: it is fed again in well under a second."""

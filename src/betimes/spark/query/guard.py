@@ -19,7 +19,7 @@ from betimes.engine import CheckpointError
 from betimes.model import BetimesError, StreamEndedError
 from betimes.model.errors import BusyError
 from betimes.spark.job import Job
-from betimes.spark.places import is_plain, local_path
+from betimes.spark.query.places import is_plain, local_path
 
 
 class CheckpointGuard:

@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.spark.live import Entry, Fed, Head, LiveEngine
-from betimes.spark.packing import as_stream
+from betimes.spark.intake.packing import as_stream
+from betimes.spark.slots.live import Entry, Fed, Head, LiveEngine
 
 MOST_ALIVE = 64
 """Engines that a worker keeps at most; the one that was not fed for longest goes first."""
