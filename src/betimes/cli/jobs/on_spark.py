@@ -266,7 +266,7 @@ def _told_in(folder: Path, format: str) -> Told:  # noqa: A002
 def in_words(error: Exception) -> Exception:
     """An error of Spark itself, without its trace."""
     from betimes.spark import RunError
-    from betimes.spark.query.writing import reason
+    from betimes.spark.query.failures import reason
 
     return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
 

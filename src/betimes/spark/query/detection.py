@@ -14,12 +14,10 @@ from betimes.model import Duration, OptionError
 from betimes.spark.intake.selection import check_columns, is_narrow, numbered, take_in
 from betimes.spark.job import Job
 from betimes.spark.query.batch import detect_batch
+from betimes.spark.query.origin import labelled, registered
 from betimes.spark.slots.operator import detect_stream
 from betimes.spark.slots.rows import COLUMNS
 from betimes.spark.telemetry.readings import collected
-
-_JOB = "_betimes_job"
-_NAMES = "_betimes_names"
 
 
 def detect(
@@ -38,18 +36,27 @@ def detect(
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Detect complex events in a streaming (or batch) DataFrame; the result is one of changes.
+    """Detect complex events in a streaming or batch DataFrame; returns a DataFrame of changes.
 
-    `time`, `type` and `arrival` name columns; without `arrival` rows count as arriving in the order
-    of the source. With `by` every value of that column is a stream of its own, and the work is
-    spread over `slots` (4 if you do not say otherwise). `results="final"` gives only rows that are
-    never taken back. If nothing comes for as long as `idle`, time passes with the clock on the
-    wall, so that results settle; without it they wait for the next event. `payload` names the
-    columns that detectors read, so that others stay where they are; `columns` renames columns of
-    the result. Other options are those of `Engine`.
+    The result has the columns of a change, and `slot`. You can transform it like any other
+    DataFrame and then `write` it. The changes of a batch DataFrame include the end of the stream;
+    those of a stream do not (see `Run.finish`).
 
-    The result has the columns of a change and `slot`. The changes of a batch DataFrame include the
-    end of the stream; those of a streaming one do not (see `write`).
+    Parameters:
+        df: The events, one per row.
+        hierarchy: The detectors.
+        time: The column that says when an event occurred: microseconds, or a timestamp.
+        type: The column with the type of an event.
+        arrival: The column that rows arrived in the order of; without it, the order of the source.
+        by: The column with the key; each key is a separate stream.
+        order: "shared" for one clock per slot, "key" for one per key.
+        results: "provisional" for early results, "final" for only those that are never taken back.
+        idle: After this long without events, time passes with the wall clock, so that results
+            settle; without it, they wait for the next event.
+        slots: How many engines share the work: 4 with `by`, else 1.
+        payload: The columns that detectors read; the others never leave Spark.
+        columns: New names for columns of the result, such as `{"ts": "at"}`.
+        options: Options of `Engine`.
     """
     job = Job.of(
         hierarchy, time=time, type=type, arrival=arrival, by=by, order=order, results=results,
@@ -59,33 +66,11 @@ def detect(
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)
-    if df.isStreaming:
-        rows = numbered(rows, job)
-        job = replace(job, narrow=is_narrow(rows))
-        changes = collected(detect_stream(rows, job))
-    else:
-        changes = detect_batch(rows, job)
-    return marked(changes.withColumnsRenamed(names) if names else changes, job, names)
-
-
-def marked(changes: DataFrame, job: Job, names: Mapping[str, str]) -> DataFrame:
-    """The same DataFrame, which remembers what it was made by."""
-    setattr(changes, _JOB, job)
-    setattr(changes, _NAMES, dict(names))
-    return changes
-
-
-def job_of(changes: DataFrame) -> Job | None:
-    """The job that made a DataFrame of changes, unless it was transformed since."""
-    # Not getattr: a DataFrame of Spark Connect takes any name for a column's.
-    job: Job | None = vars(changes).get(_JOB)
-    return job
-
-
-def names_of(changes: DataFrame) -> dict[str, str]:
-    """What the columns of a DataFrame of changes were renamed to."""
-    names: dict[str, str] = vars(changes).get(_NAMES, {})
-    return names
+    if not df.isStreaming:
+        return labelled(detect_batch(rows, job), names)
+    rows = numbered(rows, job)
+    job = replace(job, narrow=is_narrow(rows))
+    return registered(collected(detect_stream(rows, job)), job, names)
 
 
 def _check_names(names: Mapping[str, str]) -> dict[str, str]:

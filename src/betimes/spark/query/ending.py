@@ -1,8 +1,9 @@
 """The end of a stream: one more pass, over the state that the query has left.
 
-A streaming query does not know that its input has ended. So the end is not a micro-batch of it: its
-state is read from the checkpoint, engines are built from it as after a restart, and what they say
-to `finish()` is written as the batch after the last. The state itself is not touched.
+A streaming query does not know that its input has ended, so the end is not one of its
+micro-batches. Instead its state is read from the checkpoint, engines are rebuilt from it as after a
+restart, and what they return from `finish()` is written as the batch after the last. The state
+itself is not changed.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _FIELDS = {HEAD: "value.note", LOG: "list_element.entry"}
 
 @contextmanager
 def plain_place(query: str) -> Iterator[str]:
-    """The checkpoint of a query under a name that Spark's reader of states takes.
+    """The checkpoint of a query under a name that Spark's state reader accepts.
 
-    It turns spaces and the like into what they are called in a URL, and then looks for a folder of
-    that name. A folder on this machine therefore gets a second, plain name for a while.
+    The reader escapes spaces and the like as in a URL, and then looks for a folder with the escaped
+    name. A folder on this machine therefore gets a second, plain name for a while.
     """
     folder = local_path(query)
     if folder is None or is_plain(query):
@@ -44,7 +45,7 @@ def plain_place(query: str) -> Iterator[str]:
 
 
 def last_batch(spark: SparkSession, query: str) -> int:
-    """The number of the last batch that a query has committed."""
+    """The number of the last batch that a query committed."""
     metadata = spark.read.format("state-metadata").load(query)
     return max(int(row.maxBatchId) for row in metadata.select("maxBatchId").collect())
 
@@ -67,6 +68,8 @@ def final_changes(
 
 
 def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame:
+    # Spark numbers stateful operators from the top of the plan. Users may have some below ours, but
+    # none above it (see `steps`), so ours is number 0, which the reader takes by default.
     state = spark.read.format("statestore").option("path", query).option("batchId", batch)
     return (
         state.option("stateVarName", name)
