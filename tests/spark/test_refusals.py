@@ -102,7 +102,7 @@ def test_only_changes_can_be_written_and_only_those_at_rest_have_a_table(
     changes = detected(read(spark, source))
     with pytest.raises(OptionError, match=r"that detect.*\['later'\].*such as match_id"):
         bs.write(changes.selectExpr("ts + 1 as later"), format="noop", checkpoint=str(tmp_path))
-    with pytest.raises(OptionError, match="that detect.*not a stream"):
+    with pytest.raises(OptionError, match=r"that detect.*not a stream"):
         bs.write(detected(spark.createDataFrame([], SCHEMA)), format="noop", checkpoint="x")
     with pytest.raises(OptionError, match="at rest"):
         bs.table(changes)

@@ -124,6 +124,17 @@ def test_the_job_is_found_as_long_as_a_column_is_kept(
     assert then is first
 
 
+def test_columns_are_known_by_what_they_were(changes: DataFrame) -> None:
+    copied = changes.select(F.col("ts").alias("at"), "ts", F.col("seq").alias("n"), "slot")
+    assert names_of(copied) == {"ts": "ts", "seq": "n", "slot": "slot"}
+    swapped = changes.select(F.col("type").alias("detector"), F.col("detector").alias("type"))
+    assert names_of(swapped) == {"type": "detector", "detector": "type"}
+    computed = changes.select(F.col("ts").alias("at"), (F.col("ts") + 1).alias("ts"))
+    assert names_of(computed) == {"ts": "at"}
+    plain = changes.sparkSession.createDataFrame([], "type string, other string")
+    assert names_of(plain) == {"type": "type"}
+
+
 def test_a_step_with_a_state_is_written_and_the_end_is_refused(
     changes: DataFrame, tmp_path: Path
 ) -> None:

@@ -1,10 +1,9 @@
 """Before the shuffle: the rows of a slot become one Arrow stream in one binary value.
 
-Spark moves rows, and its stateful operators hand Python one row after the other. So the rows of a
-partition are packed, slot by slot, into Arrow streams of some ten thousand rows each; what is
-shuffled, stored in the log and fed to an engine are those, and nobody looks at single rows. Each
-carries its place, partition and number, from which the order of arrival is put together again if no
-column gives it.
+Spark moves rows, and its stateful operators hand them to Python one by one. So the rows of a
+partition are packed, slot by slot, into Arrow streams of up to 50,000 rows. These streams are what
+is shuffled, stored in the log and fed to an engine; nothing looks at single rows. Each stream
+carries its partition and its number there, which give the order of arrival if no column does.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ PACKED = f"{ROUTE} int, part int, number int, seen int, highest long, events bin
 
 ROWS_PER_STREAM = 50_000
 COMPRESSION = "zstd"
-"""A quarter of the bytes, for a few milliseconds: they are shuffled, stored and stored again."""
+"""A quarter of the bytes for a few milliseconds; they are shuffled once and stored twice."""
 
 IDLE = "_betimes_idle"
-"""Name of the column that marks idle events, up to where they are set aside."""
+"""The column that marks idle events until they are set aside."""
 
 
 def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`: rows with their slot in, packed rows out."""
+    """The function for `mapInArrow`: takes rows with their slot, gives packed rows."""
     route_of = routes(job.slots)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,7 +52,7 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
 
 
 def with_names(rows: pa.Table, job: Job) -> pa.Table:
-    """The rows with types in place of their numbers."""
+    """The rows with the names of types instead of their numbers."""
     if job.numbered is None:
         return rows
     place = rows.column_names.index(job.type)
@@ -69,7 +68,7 @@ def _marked(rows: pa.Table, thinner: Thinner | None) -> pa.Table:
 
 
 def _streams(rows: pa.Table) -> tuple[bytes, bytes]:
-    """The rows as bytes, and beside them those that were marked."""
+    """The rows as bytes, and separately those that were marked."""
     if IDLE not in rows.column_names:
         return as_stream(rows, COMPRESSION), b""
     idle = rows[IDLE].to_numpy()
@@ -78,13 +77,13 @@ def _streams(rows: pa.Table) -> tuple[bytes, bytes]:
 
 
 def put_back(events: bytes, spare: bytes) -> bytes:
-    """The stream that it would have been without setting rows aside."""
+    """The stream as it would be if no rows had been set aside."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in (events, spare)]
     return as_stream(whole(*tables), COMPRESSION)
 
 
 def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together to tables that are worth a stream."""
+    """Batches combined into tables that are worth a stream."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -98,7 +97,7 @@ def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each slot, in their order, without the column of the slot."""
+    """The rows of each slot, in order, without the column of the slot."""
     if slots == 1:
         yield 0, table
         return

@@ -1,7 +1,7 @@
-"""A DataFrame that is not a stream: one pass, the end included, without any state left behind.
+"""A DataFrame that is not a stream: one pass, including the end, and no state is left behind.
 
-Rows are brought to their slots and sorted by arrival there; an engine takes them in pieces, so that
-only a piece of the input is in memory at a time.
+Rows are brought to their slots and sorted by arrival there. An engine takes them in pieces, so only
+one piece of the input is in memory at a time.
 """
 
 from __future__ import annotations

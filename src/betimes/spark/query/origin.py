@@ -72,18 +72,12 @@ def origin_of(changes: DataFrame) -> Origin | None:
 
 def names_of(changes: DataFrame) -> dict[str, str]:
     """What the columns of the changes are called in a DataFrame, as far as they are there."""
-    names: dict[str, str] = {}
-    for field in changes.schema:
-        original = field.metadata.get(COLUMN)
-        if original is not None and names.get(original) != original:
-            # Of several copies, the one with the original name is preferred, then the first.
-            names[original] = (
-                field.name if field.name == original else names.get(original, field.name)
-            )
-    for name in COLUMNS:
-        if name not in names and name in changes.columns:
-            names[name] = name
-    return names
+    originals = [(field.metadata.get(COLUMN), field.name) for field in changes.schema]
+    # A column without a label, such as one from a CSV file, is what its name says. Of several
+    # copies, the one with the original name is preferred, then the first.
+    names = {name: name for original, name in originals if original is None and name in COLUMNS}
+    names |= {original: name for original, name in reversed(originals) if original is not None}
+    return names | {name: name for original, name in originals if original == name}
 
 
 def require(names: Mapping[str, str], wanted: Sequence[str], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Between Arrow and the engine: events as it can keep them, changes as Spark takes them."""
+"""Changes and rejected rows, as Spark takes them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ARROW = pa.schema(
 
 
 def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> pa.Table:
-    """Changes as Spark takes them; their numbers leave out `skip` that were given to others."""
+    """Changes as Spark takes them; `skip` numbers were given to rejected rows before."""
     table = changes.to_arrow()
     if skip:
         place = table.column_names.index("seq")
@@ -50,7 +50,7 @@ def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> 
 def rejected_rows(
     job: Job, slot: int, bad: list[tuple[Rejected, dict[str, Any]]], *, after: int
 ) -> pa.Table:
-    """Rows about what is no event, numbered from `after` on."""
+    """One row for each row that is not an event, numbered after `after`."""
     rows = [_rejected_row(job, slot, after + n, *item) for n, item in enumerate(bad, 1)]
     return pa.Table.from_pylist(rows, schema=_ARROW)
 

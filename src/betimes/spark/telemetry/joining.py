@@ -10,10 +10,10 @@ from betimes.engine import DetectorStats
 
 
 def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
-    """One reading for each detector, out of those of several keys or slots.
+    """One reading per detector, from those of several keys or slots.
 
-    Counts are added up. The clock is that of the one furthest behind, the slack the largest, the
-    attenuation the mean; a mean time counts for as much as the events that were handled.
+    Counts are added up. The clock is the one that is furthest behind, the slack is the largest, and
+    the attenuation is the mean. Mean times are weighted by the number of events handled.
     """
     groups: dict[str, list[DetectorStats]] = {}
     for reading in readings:

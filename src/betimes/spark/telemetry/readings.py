@@ -1,12 +1,12 @@
-"""What engines read off themselves, and how it gets from the workers to the driver.
+"""What engines report about themselves, and how it gets from the workers to the driver.
 
-A worker has no line to the driver but its rows. So an engine puts one more row under the changes of
-a batch, which is no change at all: what it has told in this batch, counted, and now and then its
-readings, as JSON. On the way out Spark collects these rows into the progress of the query, where
-they cost nothing, and takes them off the changes; no sink ever sees one.
+The only way from a worker to the driver is its rows. So an engine adds one row to the changes of a
+batch that is not a change: the counts of the batch and now and then the engine's readings, as JSON.
+Spark collects these rows into the progress of the query, which costs nothing, and a filter removes
+them from the changes; no sink ever sees one.
 
-Readings tell about load, so they are not the same when a batch is run again. They are no part of
-the state, and of nothing that has to be the same.
+Readings depend on load, so they differ when a batch runs again. They are not part of the state, nor
+of anything else that has to be reproducible.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from betimes.spark.telemetry.joining import together
 from betimes.spark.telemetry.tally import Tally
 
 READINGS = "readings"
-"""What stands in the place of `change_type` in a row with readings."""
+"""The `change_type` of a row with readings."""
 
 OUTPUT = "betimes.output"
-"""Name of what engines say, in the progress of a query."""
+"""The name of the metrics with readings in the progress of a query."""
 
 LEAST_PAUSE = 1.0
-"""Seconds between two readings of an engine: people do not look more often."""
+"""Least seconds between two readings of an engine: people do not look more often."""
 
 SHARE = 0.01
-"""Part of the time that may be spent on readings; with order="key" every key has its own."""
+"""Largest share of time to spend on readings; with order="key", every key has readings."""
 
 
 class SlotReading(msgspec.Struct, frozen=True):
-    """What the engine of a slot says with a batch."""
+    """What the engine of a slot reports with a batch."""
 
     slot: int
     rows: int
-    """How many rows of the input were looked at."""
+    """How many rows of the input were read."""
     tally: Tally
     detectors: list[DetectorStats] | None = None
-    """Readings, now and then."""
+    """Readings; only now and then."""
 
 
 class Teller:
-    """Puts what is to be said under the changes of an engine."""
+    """Adds the report of an engine to its changes."""
 
     def __init__(self, slot: int, clock: Callable[[], float]) -> None:
         self._slot = slot
@@ -77,14 +77,14 @@ def without_readings(changes: pa.Table) -> pa.Table:
 
 
 def collected(changes: DataFrame) -> DataFrame:
-    """The changes alone, with what engines say in the progress of the query."""
+    """The changes alone; reports go to the progress of the query."""
     said = F.col("change_type") == READINGS
     heard = F.collect_list(F.when(said, F.col("payload"))).alias("readings")
     return changes.observe(OUTPUT, heard).filter(~said)
 
 
 def parsed(texts: Iterable[str]) -> list[SlotReading]:
-    """Readings as they came."""
+    """The reports of slots, decoded."""
     return [msgspec.json.decode(text, type=SlotReading) for text in texts]
 
 

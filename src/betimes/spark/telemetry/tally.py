@@ -11,21 +11,21 @@ import pyarrow.compute as pc
 from betimes.model.change import LATE, REJECTED
 
 TALLIED = ("type", "change_type", "status", "detected_at", "ts")
-"""The columns that are looked at for a `Tally`."""
+"""The columns that a `Tally` is counted from."""
 
 
 class Tally(msgspec.Struct):
-    """What the changes of a batch are, counted."""
+    """How many changes of each kind a batch has."""
 
     inserted: int = 0
     confirmed: int = 0
     deleted: int = 0
     final: int = 0
-    """Results that became final, less those that were repaired."""
+    """Results that became final, minus those that were repaired."""
     late: int = 0
     rejected: int = 0
     waited: int = 0
-    """Sum of the times from a result's ts to when it was first told, in microseconds."""
+    """Sum over new results of the time from `ts` until they were first reported, in us."""
 
     @classmethod
     def of(cls, changes: pa.Table) -> Tally:
