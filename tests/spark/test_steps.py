@@ -72,6 +72,8 @@ def test_filter_select_rename_compute_and_join_and_then_write(
         .withColumnRenamed("ts", "at")
         .select("match_id", "at", "slot", "seq", "status", "change_type", "who", "key", "type")
     )
+    wanted.createOrReplaceTempView("pairs")
+    wanted = spark.sql("select * from pairs where at >= 0")
     rows = finished(wanted, tmp_path, current=str(tmp_path / "current"))
     assert set(rows.columns) == {*wanted.columns, "batch"}
     assert rows.filter("batch = 2").count() > 0
@@ -144,10 +146,21 @@ def test_a_step_with_a_state_is_written_and_the_end_is_refused(
         once, into=lambda rows, _: seen.extend(row.match_id for row in rows.collect()),
         checkpoint=str(tmp_path / "checkpoint"), available_now=True,
     ) as run:  # fmt: skip
-        with pytest.raises(StepError, match=r"state of its own, got Deduplicate.*into="):
+        with pytest.raises(StepError, match=r"the step Deduplicate .*may keep state.*into="):
             run.finish()
         run.wait()
     assert len(set(seen)) == len(seen) > 0
+
+
+def test_two_branches_of_a_stream_are_written_and_the_end_is_refused(
+    changes: DataFrame, tmp_path: Path
+) -> None:
+    pairs, others = changes.filter("type = 'pair'"), changes.filter("type != 'pair'")
+    place = str(tmp_path / "checkpoint")
+    with bs.write(pairs.union(others), format="noop", checkpoint=place, available_now=True) as run:
+        with pytest.raises(StepError, match=r"the step Union .*combines streams"):
+            run.finish()
+        run.wait()
 
 
 def test_an_operator_of_a_user_before_detect_does_not_hide_ours(

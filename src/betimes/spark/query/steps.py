@@ -11,8 +11,8 @@ changes must be done to the last rows as well. The plan of the user's DataFrame 
 
 The last rows take the place of that part under the same attribute ids, so that all steps above
 refer to them as they did to the stream. This is right for steps that look at each row alone. A step
-with a state of its own (an aggregation, a deduplication, a join of two streams) would begin with an
-empty one here; it is refused by name. Plans can only be reached in the JVM, so with Spark Connect
+that keeps state (an aggregation, a deduplication, a join of two streams) would start without it
+here; it is refused by name. Plans can only be reached in the JVM, so with Spark Connect
 every step is refused except a rename.
 """
 
@@ -26,23 +26,23 @@ from pyspark.sql import DataFrame
 from betimes.model import BetimesError
 from betimes.spark.query.origin import Origin
 from betimes.spark.query.places import is_remote
+from betimes.spark.slots.rows import change_schema
 from betimes.spark.telemetry.readings import OUTPUT
 
 Steps = Callable[[DataFrame], DataFrame]
 
 ROW_BY_ROW = frozenset(
     {
-        "ArrowEvalPython", "BatchEvalPython", "CollectMetrics", "EventTimeWatermark", "Filter",
-        "Generate", "Join", "MapInArrow", "MapInPandas", "PythonMapInArrow", "Project",
-        "Repartition", "RepartitionByExpression", "ResolvedHint", "SubqueryAlias", "Union",
-        "UnresolvedHint", "View",
+        "CollectMetrics", "EventTimeWatermark", "Filter", "Generate", "Join", "MapInArrow",
+        "MapInPandas", "Project", "PythonMapInArrow", "Repartition", "RepartitionByExpression",
+        "ResolvedHint", "SubqueryAlias", "Union", "View",
     }
 )  # fmt: skip
 """Nodes of a plan that handle each row of the stream alone."""
 
 _INSTEAD = (
-    "write the changes as they come from detect() and take this step in a query that reads them, "
-    "or take it in a function into= ; or do not call finish(), and let results settle with idle="
+    "write the changes as they come from detect() and transform them in a function into=, or where "
+    "you read them; or do not call finish(), and let results settle with detect(..., idle=)"
 )
 
 
@@ -61,6 +61,8 @@ def steps_of(changes: DataFrame, origin: Origin) -> Steps:
             f"Connect the plan is out of reach; {_INSTEAD}"
         )
     path = _path(changes._jdf.queryExecution().analyzed())
+    # Tried without rows: what cannot work should fail before the query is stopped.
+    _through(path, changes.sparkSession.createDataFrame([], change_schema()))
     return lambda rows: _through(path, rows)
 
 
@@ -72,10 +74,10 @@ def _path(plan: Any) -> list[tuple[Any, int]]:
         children = _listed(plan.children())
         streams = [number for number, child in enumerate(children) if child.isStreaming()]
         if kind not in ROW_BY_ROW or len(streams) != 1:
-            what = "that combines streams" if kind in ROW_BY_ROW else "with a state of its own"
+            why = "combines streams" if kind in ROW_BY_ROW else "may keep state"
             raise StepError(
-                f"finish() cannot repeat a step {what}, got {kind} between detect() and write(): "
-                f"the rows of the end do not pass through the query; {_INSTEAD}"
+                f"finish() cannot repeat the step {kind} between detect() and write(), which "
+                f"{why}: the last rows do not pass through the query; {_INSTEAD}"
             )
         path.append((plan, streams[0]))
         plan = children[streams[0]]
