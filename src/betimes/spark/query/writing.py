@@ -160,14 +160,13 @@ def _start(
     every: Duration | None,
     available_now: bool,
 ) -> StreamingQuery:
-    writer = changes.writeStream.outputMode("append").option("checkpointLocation", guard.query)
+    # The id of the job is removed here: it means nothing to those who read what is written.
+    rows = relabelled(changes, labels_of(changes))
+    writer = rows.writeStream.outputMode("append").option("checkpointLocation", guard.query)
     if len(sinks) == 1 and isinstance(sinks[0], NoSink):
         writer = writer.format("noop")
     else:
-        labels = labels_of(changes)
-        writer = writer.foreachBatch(
-            lambda rows, batch: write_all(sinks, relabelled(rows, labels), batch)
-        )
+        writer = writer.foreachBatch(lambda rows, batch: write_all(sinks, rows, batch))
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif every is not None or job.idle:
