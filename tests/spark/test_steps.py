@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from betimes import OptionError
 from betimes import spark as bs
-from betimes.spark.query.origin import names_of, origin_of
+from betimes.spark.query.origin import names_of, origin_of, plan_of
 from betimes.spark.query.steps import StepError
 from tests.spark.material import (
     OPTIONS,
@@ -124,6 +124,15 @@ def test_the_job_is_found_as_long_as_a_column_is_kept(
     first, then = origin_of(changes), origin_of(step(changes))
     assert first is not None
     assert then is first
+
+
+def test_a_rename_is_not_a_step_and_a_filter_is(changes: DataFrame) -> None:
+    origin = origin_of(changes)
+    assert origin is not None
+    for same in (changes, changes.withColumnRenamed("ts", "at"), changes.select("*")):
+        assert plan_of(same) == origin.plan
+    for other in (changes.filter("ts > 0"), changes.drop("ts"), changes.select("ts", "slot")):
+        assert plan_of(other) != origin.plan
 
 
 def test_columns_are_known_by_what_they_were(changes: DataFrame) -> None:

@@ -6,8 +6,8 @@ name it has there and, if it is a stream, the id of the job. Spark keeps the met
 through filters, selections, renames, joins and unions for as long as the column itself is kept; a
 column that is computed has none. One column that was kept is therefore enough to find the job.
 
-The job holds detectors, which are no metadata. It stays in this process, under its id, and so does
-the hash of the plan that `detect` returned, which tells whether anything was done to it since.
+The job holds detectors, which do not fit into metadata. It stays in this process, under its id, and
+so does the number of the plan that `detect` returned, which says whether it was transformed since.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from betimes.model import OptionError
 from betimes.spark.job import Job
+from betimes.spark.query.places import is_remote
 from betimes.spark.slots.rows import COLUMNS
 
 COLUMN = "betimes.column"
@@ -34,7 +35,7 @@ class Origin:
 
     job: Job
     plan: int
-    """Hash of the plan of the DataFrame that `detect` returned."""
+    """The number of the plan that `detect` returned; see `plan_of`."""
 
 
 _origins: dict[str, Origin] = {}
@@ -54,8 +55,19 @@ def registered(changes: DataFrame, job: Job, names: Mapping[str, str]) -> DataFr
     marked = changes.select(
         *(_alias(name, names.get(name, name), {COLUMN: name, JOB: job_id}) for name in COLUMNS)
     )
-    _origins[job_id] = Origin(job, marked.semanticHash())
+    _origins[job_id] = Origin(job, plan_of(marked))
     return marked
+
+
+def plan_of(changes: DataFrame) -> int:
+    """A number that changes with every step except a rename.
+
+    With Spark Connect it is the number that the client gives to a plan: a rename changes it, too.
+    """
+    if is_remote(changes):
+        remote: Any = changes
+        return int(remote._plan._plan_id)
+    return changes.semanticHash()
 
 
 def origin_of(changes: DataFrame) -> Origin | None:

@@ -1,6 +1,6 @@
 """The steps between `detect` and `write`, taken once more for the rows of the end.
 
-The end of a stream is no micro-batch of its query (see `ending`), so what a user does to the
+The end of a stream is not a micro-batch of its query (see `ending`), so whatever a user does to the
 changes must be done to the last rows as well. The plan of the user's DataFrame says what that is:
 
     user's steps (filter, select, join with a table, ...)
@@ -12,8 +12,8 @@ changes must be done to the last rows as well. The plan of the user's DataFrame 
 The last rows take the place of that part under the same attribute ids, so that all steps above
 refer to them as they did to the stream. This is right for steps that look at each row alone. A step
 that keeps state (an aggregation, a deduplication, a join of two streams) would start without it
-here; it is refused by name. Plans can only be reached in the JVM, so with Spark Connect
-every step is refused except a rename.
+here; it is refused by name. Plans can only be reached in the JVM, so with Spark Connect every step
+is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from betimes.model import BetimesError
-from betimes.spark.query.origin import Origin
+from betimes.spark.query.origin import Origin, plan_of
 from betimes.spark.query.places import is_remote
 from betimes.spark.slots.rows import change_schema
 from betimes.spark.telemetry.readings import OUTPUT
@@ -52,7 +52,7 @@ class StepError(BetimesError, RuntimeError):
 
 def steps_of(changes: DataFrame, origin: Origin) -> Steps:
     """What was done to the changes since `detect`, as a function of other rows."""
-    if changes.semanticHash() == origin.plan:
+    if plan_of(changes) == origin.plan:
         # Nothing, or columns were renamed.
         return lambda rows: rows.toDF(*changes.columns)
     if is_remote(changes):
