@@ -42,19 +42,22 @@ _origins: dict[str, Origin] = {}
 """Every stream of this process, by the id in the metadata. A job is a few kilobytes."""
 
 
-def labelled(changes: DataFrame, names: Mapping[str, str]) -> DataFrame:
+def labelled(
+    changes: DataFrame, names: Mapping[str, str], notes: Mapping[str, str] | None = None
+) -> DataFrame:
     """Changes that know what their columns are, with the names that users want."""
     return changes.select(
-        *(_alias(name, names.get(name, name), {COLUMN: name}) for name in COLUMNS)
+        *(
+            _alias(name, names.get(name, name), {COLUMN: name} | dict(notes or {}))
+            for name in COLUMNS
+        )
     )
 
 
 def registered(changes: DataFrame, job: Job, names: Mapping[str, str]) -> DataFrame:
     """A stream of changes that also knows its job."""
     job_id = uuid4().hex
-    marked = changes.select(
-        *(_alias(name, names.get(name, name), {COLUMN: name, JOB: job_id}) for name in COLUMNS)
-    )
+    marked = labelled(changes, names, {JOB: job_id})
     _origins[job_id] = Origin(job, plan_of(marked))
     return marked
 
