@@ -54,7 +54,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks.racing import Race, Result, Target, progress_bar, report
 from betimes import Engine, EventBatch, Hierarchy, pattern
 from betimes import spark as bs
-from betimes.spark.settings import query_settings
+from betimes.spark.query.settings import query_settings
 from betimes.testing import sensor_stream
 
 NAMES = {"ball": "X", "near": "A", "not_near": "B", "hit": "C"}

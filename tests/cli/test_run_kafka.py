@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from betimes import Hierarchy, pattern
-from betimes.spark.running import PACKAGES
+from betimes.spark.query.failures import PACKAGES
 from tests.spark.material import in_order, run_locally, standing, stream
 
 SERVERS = os.environ.get("BETIMES_KAFKA", "")

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from betimes import spark as bs
-from betimes.spark.sinks import FileSink
+from betimes.spark.query.sinks import FileSink
 from tests.spark.material import (
     OPTIONS,
     hierarchy,

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from betimes import spark as bs
 from betimes.engine import CheckpointError
-from betimes.spark.sinks import FileSink
+from betimes.spark.query.sinks import FileSink
 from tests.spark.test_faults import detected, fresh, rows, source, undisturbed
 
 __all__ = ["source", "undisturbed"]  # fixtures

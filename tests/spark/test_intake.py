@@ -12,8 +12,8 @@ from pyspark.sql import Row, SparkSession
 
 from betimes import Hierarchy
 from betimes import spark as bs
-from betimes.spark.detection import job_of
 from betimes.spark.job import MOST_NUMBERED
+from betimes.spark.query.origin import origin_of
 from tests.spark.material import (
     NotBetween,
     hierarchy,
@@ -52,9 +52,9 @@ def test_types_arrive_as_names_whatever_they_travel_as(
     table = with_bad_rows()
     source = read(spark, write_parts(table, tmp_path / "in", 1_000))
     changes = bs.detect(source, make(), arrival="seq", by="key", slots=2, attenuation=0.3)
-    job = job_of(changes)
-    assert job is not None
-    assert (job.numbered is None) == (make is many_types)
+    origin = origin_of(changes)
+    assert origin is not None
+    assert (origin.job.numbered is None) == (make is many_types)
     rows: list[Row] = []
     with (
         bs.write(
@@ -83,9 +83,9 @@ def test_only_rows_that_cannot_be_large_are_handed_over_without_a_limit(
     before = spark.conf.get(LIMIT)
     for text, narrow in ((source, True), (source.selectExpr("*", "type as name"), False)):
         changes = bs.detect(text, hierarchy(), arrival="seq", by="key")
-        job = job_of(changes)
-        assert job is not None
-        assert job.narrow == narrow
+        origin = origin_of(changes)
+        assert origin is not None
+        assert origin.job.narrow == narrow
         place = str(tmp_path / str(narrow))
         with bs.write(changes, format="noop", checkpoint=place, available_now=True) as run:
             run.wait()

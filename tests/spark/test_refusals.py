@@ -16,9 +16,9 @@ from betimes import BetimesError, EventError, Hierarchy, OptionError
 from betimes import spark as bs
 from betimes.engine import CheckpointError
 from betimes.model import StreamEndedError
-from betimes.spark.detection import job_of
-from betimes.spark.guard import CheckpointGuard
-from tests.spark.material import Fragile, hierarchy, read, stream, write_parts
+from betimes.spark.query.guard import CheckpointGuard
+from betimes.spark.query.origin import origin_of
+from tests.spark.material import SCHEMA, Fragile, hierarchy, read, stream, write_parts
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,10 @@ def test_only_changes_can_be_written_and_only_those_at_rest_have_a_table(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     changes = detected(read(spark, source))
-    with pytest.raises(OptionError, match="that detect"):
-        bs.write(changes.filter("ts > 0"), format="noop", checkpoint=str(tmp_path))
+    with pytest.raises(OptionError, match=r"that detect.*\['later'\].*such as match_id"):
+        bs.write(changes.selectExpr("ts + 1 as later"), format="noop", checkpoint=str(tmp_path))
+    with pytest.raises(OptionError, match=r"that detect.*not a stream"):
+        bs.write(detected(spark.createDataFrame([], SCHEMA)), format="noop", checkpoint="x")
     with pytest.raises(OptionError, match="at rest"):
         bs.table(changes)
 
@@ -116,8 +118,9 @@ def test_checkpoints_that_are_not_ours(spark: SparkSession, source: Path, tmp_pa
         bs.write(changes, format="noop", checkpoint=str(tmp_path / "file"))
     with pytest.raises(CheckpointError, match="not on this machine, got 's3a://bucket/my job'"):
         bs.write(changes, format="noop", checkpoint="s3a://bucket/my job")
-    job = job_of(changes)
-    assert job is not None
+    origin = origin_of(changes)
+    assert origin is not None
+    job = origin.job
     with CheckpointGuard(str(tmp_path / "old"), job) as guard:
         guard._write(
             {"identity": job.identity.replace('"format": 1', '"format": 0'), "ended": None}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.spark.relay import _folder
+from betimes.spark.slots.relay import _folder
 
 
 def test_folders_of_executors_that_are_gone_are_removed(

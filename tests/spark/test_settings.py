@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.spark.settings import _stderr_to
+from betimes.spark.query.settings import _stderr_to
 
 
 def say(text: str) -> None:

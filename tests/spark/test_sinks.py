@@ -16,7 +16,6 @@ from rich.console import Console
 
 from betimes import spark as bs
 from betimes.model.change import LATE, REJECTED
-from betimes.spark.sinks import newest_current
 from tests.spark.material import (
     hierarchy,
     in_order,
@@ -87,7 +86,7 @@ def test_json_and_a_current_table_and_sides_in_a_folder_with_spaces(
     lines = [line for file in out.glob("*/*.json") for line in file.read_text().splitlines()]
     rows = [SimpleNamespace(**json.loads(line)) for line in lines]
     assert standing(results(in_order(rows))) == local
-    assert stated(spark.read.parquet(newest_current(str(current))).collect()) == local
+    assert stated(bs.current(spark, str(current)).collect()) == local
     assert len(list(current.glob("batch=*"))) == 2
     late = spark.read.json(str(folder / "late")).collect()
     assert 1 in {row.ts for row in late}
@@ -154,5 +153,5 @@ def test_a_screen_and_a_function(
     assert standing(results(in_order(rows))) == local
     text = screen.getvalue()
     assert "batch 2" in text
-    assert "until now" in text
+    assert "so far" in text
     assert '{"key":' in text

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from betimes import spark as bs
-from betimes.spark.running import reason
+from betimes.spark.query.failures import reason
 from tests.cli.jobs import changes, make, run, stream, written
 from tests.spark.material import hierarchy, read, write_parts
 from tests.spark.material import stream as sensors

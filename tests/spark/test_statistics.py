@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,9 @@ from betimes import spark as bs
 from betimes.cli.jobs.running.totals import Meter, Totals
 from betimes.engine import DetectorStats
 from betimes.model.change import ChangeBatch
-from betimes.spark.readings import Tally, together
-from betimes.spark.rows import change_rows
+from betimes.spark.slots.rows import change_rows
+from betimes.spark.telemetry.joining import together
+from betimes.spark.telemetry.tally import Tally
 from tests.spark.material import hierarchy, in_order, read, run_locally, stream, write_parts
 
 
@@ -32,6 +34,11 @@ def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
         bs.statistics(run, lines=lines) as statistics,
     ):
         run.wait()
+        assert repr(run) == f"Run(stopped, last batch 1, 2 slots, checkpoint={checkpoint!r})"
+    summary, last, *detectors = repr(statistics).splitlines()
+    assert summary == "Statistics: 2 batches, 2,000 rows"
+    assert re.search(r"number 1, 1,000 rows in [\d.]+ (m?s|min) .*, latency [\d.]+ \w+", last)
+    assert [line.split(":")[0].strip() for line in detectors] == ["NotBetween", "Pairs"]
     first, second = statistics.batches
     assert (first.batch, second.batch) == (0, 1)
     assert first.rows == second.rows == 1_000

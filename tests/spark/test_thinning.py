@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from betimes.spark import packing
-from betimes.spark.job import ROUTE, Job
-from betimes.spark.live import Entry, Head, LiveEngine, first_head
-from betimes.spark.operator import in_order
-from betimes.spark.packing import as_stream, put_back, split
-from betimes.spark.readings import without_readings
-from betimes.spark.routing import routes
-from betimes.spark.thinning import skew_of, to_be_fed
+from betimes.spark.intake import packing
+from betimes.spark.intake.packing import as_stream, put_back, split
+from betimes.spark.intake.routing import ROUTE, routes
+from betimes.spark.intake.thinning import skew_of, to_be_fed
+from betimes.spark.job import ROW_SLOT, Job
+from betimes.spark.slots.live import Entry, Head, LiveEngine, first_head
+from betimes.spark.slots.operator import in_order
+from betimes.spark.telemetry.readings import without_readings
 from betimes.testing import sensor_stream
 from tests.spark.material import hierarchy
 
@@ -64,7 +64,7 @@ def as_table(rows: list[Row], arrivals: list[int]) -> pa.Table:
             "type": pa.array(types, pa.string()),
             "key": pa.array(keys, pa.int64()),
             "seq": pa.array(arrivals, pa.int64()),
-            ROUTE: pa.array([key % SLOTS for key in keys], pa.int32()),
+            ROW_SLOT: pa.array([key % SLOTS for key in keys], pa.int32()),
         }
     )
 
@@ -86,7 +86,7 @@ def thinned(job: Job, head: Head, slot: int, tables: list[pa.Table]) -> list[byt
             for packed in packing.packer(job)(iter(rows)):
                 frame = packed.to_pandas()
                 frame["part"] = part
-                frames.append(frame[frame["route"] == routes(SLOTS)[slot]])
+                frames.append(frame[frame[ROUTE] == routes(SLOTS)[slot]])
     return to_be_fed(in_order(iter(frames)), head.clock, skew_of(job), put_back)
 
 

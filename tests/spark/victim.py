@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from betimes import spark as bs
-from betimes.spark.sinks import FileSink
+from betimes.spark.query.sinks import FileSink
 from tests.spark.conftest import session_settings
 from tests.spark.material import OPTIONS, hierarchy, read
 

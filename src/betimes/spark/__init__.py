@@ -1,13 +1,16 @@
-"""The pipeline on Spark Structured Streaming: early and right detections out of a late stream."""
+"""The pipeline on Spark Structured Streaming: early and right results from a late stream."""
 
 from betimes.model.errors import BusyError
-from betimes.spark.calibrating import calibrate
-from betimes.spark.detection import detect
-from betimes.spark.folding import late, rejected, table
-from betimes.spark.running import Run, RunError, write
-from betimes.spark.settings import session
+from betimes.spark.query.calibrating import calibrate
+from betimes.spark.query.current import current
+from betimes.spark.query.detection import detect
+from betimes.spark.query.failures import RunError
+from betimes.spark.query.folding import late, rejected, table
+from betimes.spark.query.run import Run
+from betimes.spark.query.settings import session
+from betimes.spark.query.writing import write
 from betimes.spark.shipping import ShippingError
-from betimes.spark.statistics import Statistics, statistics
+from betimes.spark.telemetry.statistics import Statistics, statistics
 
 __all__ = [
     "BusyError",
@@ -16,6 +19,7 @@ __all__ = [
     "ShippingError",
     "Statistics",
     "calibrate",
+    "current",
     "detect",
     "late",
     "rejected",

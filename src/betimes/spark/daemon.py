@@ -1,12 +1,12 @@
-"""The process that Spark's Python workers are forked from, with everything imported beforehand.
+"""The process that Spark's Python workers are forked from, with everything already imported.
 
-A worker that starts from nothing needs a second or two for its imports, and Spark starts several.
-Forked from this process they have them already. `session` has Spark use it; other sessions set
-`spark.python.daemon.module` to the name of this module.
+A worker that starts from scratch needs a second or two for its imports, and Spark starts several.
+Workers that are forked from this process have the imports already. `session` tells Spark to use it;
+for other sessions, set `spark.python.daemon.module` to the name of this module.
 
-After each task a worker collects garbage, and that takes a tenth of a second if it looks at all
-that was imported; an engine in that worker cannot answer its siblings meanwhile. So what is there
-before the fork is put out of the collector's sight.
+A worker collects garbage after each task. That takes a tenth of a second if the collector looks at
+everything that was imported, and meanwhile an engine in that worker cannot answer its siblings. So
+objects that exist before the fork are hidden from the collector.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import gc
 
 from pyspark.daemon import manager
 
-import betimes.spark.operator
+import betimes.spark.slots.operator
 
 __all__ = ["betimes", "manager"]
 

@@ -1,8 +1,8 @@
-"""What is to be detected, in a form that travels: checked on the driver, read by the workers.
+"""What to detect, in a form that travels: checked on the driver, read by the workers.
 
 A `Job` is data (names of columns, options of the engine) and the hierarchy as bytes, which a worker
-unpacks only when it has to build an engine. Its *identity* is what the state of a running query
-rests on: an engine's state written under one identity is never read under another.
+unpacks only when it has to build an engine. Its *identity* is what the stored state of a query
+depends on: state written under one identity is never read under another.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
 
 FORMAT = 1
-"""Layout of the state; a state of another layout is refused."""
+"""Layout of the state; state with another layout is refused."""
 
-ROUTE = "_betimes_route"
-"""Name of the column that carries the slot to the shuffle."""
+SLOT = "slot"
+"""The column of the changes that says which slot found them."""
+
+ROW_SLOT = "_betimes_slot"
+"""The column that carries the slot of an input row until rows are packed."""
 
 MOST_NUMBERED = 16
-"""The number of a type is looked for one by one; if there are more, types travel as text."""
+"""The number of a type is found by comparing one by one; more types than this travel as text."""
 
 _FREE = frozenset({"attenuation", "retraction", "snapshots", "errors", "zone", "calibration"})
-"""Options that may differ between a run and its restart: no state depends on them."""
+"""Options that may change with a restart: no state depends on them."""
 
 _REFUSED = frozenset({"time", "by", "order"})
-"""Options of an engine that have a place of their own here, or cannot be shipped."""
+"""Options of an engine that are separate fields here."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One call of `detect`: where events come from, what is detected, how the work is divided."""
+    """One call of `detect`: where events come from, what to detect, how to divide the work."""
 
     hierarchy_bytes: bytes = field(repr=False)
     time: str
@@ -47,15 +50,15 @@ class Job:
     slots: int
     results: str
     idle: int
-    """After so many milliseconds without an event time passes; 0 if it never does."""
+    """Milliseconds without an event after which time passes; 0 if it never does."""
     identity: str
-    """What the state rests on, as JSON."""
+    """What the state depends on, as JSON."""
     wanted: tuple[str, ...] | None
-    """The types of events that an engine looks at; None if it may be any."""
+    """The types of events that an engine looks at; None if it looks at all."""
     numbered: tuple[str, ...] | None
-    """The types of all rows that get as far as Python, by number; None if they come as text."""
+    """The types of all rows that reach Python, by number; None if types travel as text."""
     ticking: str | None
-    """The type of clock events that only move the clock, if they may be thinned."""
+    """The type of clock events, if they only move the clock and may be thinned."""
     narrow: bool = field(default=False, kw_only=True)
     """Whether no row that goes to Python can be large."""
     options: dict[str, Any]
@@ -80,7 +83,7 @@ class Job:
         if results == "final":
             options = {"late": "side", "attenuation": 1.0} | options
         if options.get("calibration") is not None:
-            # Read here: workers need not reach the file.
+            # Read here, because workers may not be able to reach the file.
             options = options | {"calibration": Calibration.of(options["calibration"])}
         identity = {
             "format": FORMAT,
@@ -108,7 +111,7 @@ class Job:
         """A new engine for one slot."""
         options = dict(self.options)
         if options.get("attenuation", "adaptive") == "adaptive":
-            # Steered from outside, so that the log can say with what each batch was handled.
+            # Controlled from outside, so that the log can say how each batch was handled.
             options["attenuation"] = 1.0
         return Engine(self.hierarchy, by=self.by, order=self.order, **options)
 
@@ -118,7 +121,7 @@ class Job:
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
-        """Unpacked once in a process; made by `ship` in the driver of this very query."""
+        """Unpacked once per process; the bytes come from `ship` in the driver of this query."""
         hierarchy = pickle.loads(self.hierarchy_bytes)
         if not isinstance(hierarchy, Hierarchy):
             raise TypeError(f"expected a Hierarchy to be shipped, got {hierarchy!r}")
@@ -128,7 +131,7 @@ class Job:
         return {name: value for name, value in self.__dict__.items() if name != "hierarchy"}
 
     def check_identity(self, stored: str, where: str) -> None:
-        """Refuse a state that was written by another job."""
+        """Refuse state that another job wrote."""
         if stored == self.identity:
             return
         theirs, ours = json.loads(stored), json.loads(self.identity)
@@ -136,14 +139,14 @@ class Job:
             raise CheckpointError(
                 f"expected state of format {ours['format']} in {where}, got format "
                 f"{theirs.get('format')}: another version of betimes wrote it; finish the stream "
-                "with that version, or begin with a new checkpoint location"
+                "with that version, or start with a new checkpoint location"
             )
         names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
         lines = [f"  {name}: {theirs.get(name)} there, {ours.get(name)} here" for name in names]
         raise CheckpointError(
-            f"expected {where} to belong to this job, but it was written by one with other "
-            "settings:\n" + "\n".join(lines) + "\n"
-            "use the settings of the checkpoint, or begin with a new checkpoint location"
+            f"{where} belongs to another job, one with other settings:\n"
+            + "\n".join(lines)
+            + "\nuse the settings of the checkpoint, or start with a new checkpoint location"
         )
 
 
@@ -155,8 +158,8 @@ def _wanted(hierarchy: Hierarchy) -> tuple[str, ...] | None:
 
 
 def _numbered(hierarchy: Hierarchy, wanted: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Clock events come first: most rows are, and the first number is found first."""
-    # Types that were not declared come through to be refused by name.
+    """Clock types come first: most rows have one, and the first number is found first."""
+    # Types that were not declared must come through, to be refused by name.
     if wanted is None or len(wanted) > MOST_NUMBERED or hierarchy.inputs is not None:
         return None
     clock = hierarchy.clock or ()
@@ -164,8 +167,10 @@ def _numbered(hierarchy: Hierarchy, wanted: tuple[str, ...] | None) -> tuple[str
 
 
 def _ticking(hierarchy: Hierarchy) -> str | None:
-    """Several clock types teach their offsets to each other, and a clock that is learned looks at
-    all: there, no event is without effect.
+    """The clock type that may be thinned, if there is one.
+
+    Several clock types have offsets that are learned from all their events, and a learned clock
+    looks at every event: there, each event has an effect.
     """
     clock = hierarchy.clock
     if clock is None or len(clock) != 1 or clock[0] == EVERY:
@@ -189,7 +194,7 @@ def _check_choices(results: str, slots: int, by: str | None, options: dict[str, 
     if by is None and slots != 1:
         raise OptionError(
             f"expected slots=1 without by=, got slots={slots}: only a stream that is split by a "
-            "column can be spread over several slots; name it with by="
+            "column can be spread over several slots; name the column with by="
         )
     for name in _REFUSED.intersection(options):
-        raise OptionError(f"{name}= is no option of the engines of detect(); leave it out")
+        raise OptionError(f"{name}= is not an option of the engines of detect(); leave it out")

@@ -1,8 +1,8 @@
-"""Getting detectors to the workers: packed on the driver, with a clear word if that cannot be.
+"""Sending detectors to the workers: pickled on the driver, with a clear error if that fails.
 
-PySpark moves code with cloudpickle, which takes classes, functions and closures, also those of a
-script or a notebook, but no open files, locks or connections. Its own error says what it could not
-take, not where it was found; `ship` looks for the place.
+PySpark moves code with cloudpickle. It accepts classes, functions and closures, even from a script
+or a notebook, but not open files, locks or connections. Its own error says what it could not
+pickle, but not where it found it; `ship` looks for the place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from betimes.model.errors import BetimesError
 
 
 class ShippingError(BetimesError, TypeError):
-    """A detector cannot be sent to the workers: which one, which attribute, and what to do."""
+    """A detector cannot be sent to the workers: which one, why, and what to do."""
 
 
 def ship(hierarchy: Hierarchy) -> bytes:
@@ -37,15 +37,15 @@ def _explain(hierarchy: Hierarchy, error: BaseException) -> str:
         path, culprit = _culprit(source)
         where = f"its {path} holds" if path else "it holds"
         return (
-            f"expected the detector {node.name!r} to be made of things that can be sent to the "
-            f"workers, but {where} {culprit!r} (a {type(culprit).__name__}); make it inside the "
-            "detector when it is first used, or hand in a class or a factory instead"
+            f"the detector {node.name!r} cannot be sent to the workers: {where} {culprit!r} "
+            f"(a {type(culprit).__name__}); create it inside the detector when it is first used, "
+            "or pass a class or a factory instead"
         )
-    return f"expected a hierarchy that can be sent to the workers, but: {error}"
+    return f"the hierarchy cannot be sent to the workers: {error}"
 
 
 def _culprit(thing: Any, depth: int = 4) -> tuple[str, Any]:
-    """The innermost part that cannot be packed, and the way to it."""
+    """The innermost part that cannot be pickled, and the path to it."""
     for name, part in _parts(thing):
         if _can_ship(part):
             continue
@@ -57,7 +57,7 @@ def _culprit(thing: Any, depth: int = 4) -> tuple[str, Any]:
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
-    """What an object, a class or a function refers to, with names a reader can find."""
+    """What an object, a class or a function refers to, with names that a reader can find."""
     if inspect.isfunction(thing):
         closure = inspect.getclosurevars(thing)
         for kind, names in (("variable", closure.nonlocals), ("global", closure.globals)):

@@ -33,8 +33,8 @@ from betimes.engine import Hierarchy
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
-    from betimes.spark.readings import Tally
-    from betimes.spark.statistics import BatchStats
+    from betimes.spark.telemetry.statistics import BatchStats
+    from betimes.spark.telemetry.tally import Tally
 
 _LOOK = 0.5
 """Seconds between two checks of a query."""
@@ -255,7 +255,7 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
 
 def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
     """Count the changes in a folder."""
-    from betimes.spark.readings import TALLIED, Tally
+    from betimes.spark.telemetry.tally import TALLIED, Tally
 
     data = ds.dataset(str(folder), format=FORMATS[format])
     if not set(TALLIED).issubset(data.schema.names):
@@ -266,7 +266,7 @@ def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
 def in_words(error: Exception) -> Exception:
     """An error of Spark, without the stack trace."""
     from betimes.spark import RunError
-    from betimes.spark.running import reason
+    from betimes.spark.query.failures import reason
 
     return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
 

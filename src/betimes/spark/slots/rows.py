@@ -1,4 +1,4 @@
-"""Between Arrow and the engine: events as it can keep them, changes as Spark takes them."""
+"""Changes and rejected rows, as Spark takes them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from betimes.model.change import REJECTED, Change, ChangeBatch
 from betimes.model.rows import only_final
 from betimes.model.times import Rejected
-from betimes.spark.job import Job
+from betimes.spark.job import SLOT, Job
 
-SLOT = "slot"
 NUMBERS = ("seq", "ts", "detected_at", "slack")
 COLUMNS: tuple[str, ...] = (SLOT, *Change.__struct_fields__)
 """The columns of the changes, in order."""
@@ -38,7 +37,7 @@ _ARROW = pa.schema(
 
 
 def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> pa.Table:
-    """Changes as Spark takes them; their numbers leave out `skip` that were given to others."""
+    """Changes as Spark takes them; `skip` numbers were given to rejected rows before."""
     table = changes.to_arrow()
     if skip:
         place = table.column_names.index("seq")
@@ -51,7 +50,7 @@ def change_rows(slot: int, changes: ChangeBatch, *, skip: int, results: str) -> 
 def rejected_rows(
     job: Job, slot: int, bad: list[tuple[Rejected, dict[str, Any]]], *, after: int
 ) -> pa.Table:
-    """Rows about what is no event, numbered from `after` on."""
+    """One row for each row that is not an event, numbered after `after`."""
     rows = [_rejected_row(job, slot, after + n, *item) for n, item in enumerate(bad, 1)]
     return pa.Table.from_pylist(rows, schema=_ARROW)
 

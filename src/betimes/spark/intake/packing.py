@@ -1,10 +1,9 @@
 """Before the shuffle: the rows of a slot become one Arrow stream in one binary value.
 
-Spark moves rows, and its stateful operators hand Python one row after the other. So the rows of a
-partition are packed, slot by slot, into Arrow streams of some ten thousand rows each; what is
-shuffled, stored in the log and fed to an engine are those, and nobody looks at single rows. Each
-carries its place, partition and number, from which the order of arrival is put together again if no
-column gives it.
+Spark moves rows, and its stateful operators hand them to Python one by one. So the rows of a
+partition are packed, slot by slot, into Arrow streams of up to 50,000 rows. These streams are what
+is shuffled, stored in the log and fed to an engine; nothing looks at single rows. Each stream
+carries its partition and its number there, which give the order of arrival if no column does.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from betimes.spark.job import ROUTE, Job
-from betimes.spark.routing import routes
-from betimes.spark.thinning import NONE_YET, Thinner, set_aside, whole
+from betimes.spark.intake.routing import ROUTE, routes
+from betimes.spark.intake.thinning import NONE_YET, Thinner, set_aside, whole
+from betimes.spark.job import ROW_SLOT, Job
 
-PACKED = "route int, part int, number int, seen int, highest long, events binary, spare binary"
-"""`route` says which slot they belong to; for the others see `thinning.Packed`."""
+PACKED = f"{ROUTE} int, part int, number int, seen int, highest long, events binary, spare binary"
+"""The schema of packed rows: the route of their slot, and the fields of `thinning.Packed`."""
 
 ROWS_PER_STREAM = 50_000
 COMPRESSION = "zstd"
-"""A quarter of the bytes, for a few milliseconds: they are shuffled, stored and stored again."""
+"""A quarter of the bytes for a few milliseconds; they are shuffled once and stored twice."""
 
 IDLE = "_betimes_idle"
-"""Name of the column that marks idle events, up to where they are set aside."""
+"""The column that marks idle events until they are set aside."""
 
 
 def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`: rows with their slot in, packed rows out."""
-    targets = routes(job.slots)
+    """The function for `mapInArrow`: takes rows with their slot, gives packed rows."""
+    route_of = routes(job.slots)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -45,7 +44,7 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
             for slot, rows in split(_marked(table, thinner), job.slots):
                 highest = NONE_YET if thinner is None else thinner.highest(slot)
                 streams = _streams(with_names(rows, job))
-                yield _packed(targets[slot], part, number, seen, highest, *streams)
+                yield _packed(route_of[slot], part, number, seen, highest, *streams)
                 number += 1
                 seen = 0
 
@@ -53,7 +52,7 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
 
 
 def with_names(rows: pa.Table, job: Job) -> pa.Table:
-    """The rows with types in place of their numbers."""
+    """The rows with the names of types instead of their numbers."""
     if job.numbered is None:
         return rows
     place = rows.column_names.index(job.type)
@@ -69,7 +68,7 @@ def _marked(rows: pa.Table, thinner: Thinner | None) -> pa.Table:
 
 
 def _streams(rows: pa.Table) -> tuple[bytes, bytes]:
-    """The rows as bytes, and beside them those that were marked."""
+    """The rows as bytes, and separately those that were marked."""
     if IDLE not in rows.column_names:
         return as_stream(rows, COMPRESSION), b""
     idle = rows[IDLE].to_numpy()
@@ -78,13 +77,13 @@ def _streams(rows: pa.Table) -> tuple[bytes, bytes]:
 
 
 def put_back(events: bytes, spare: bytes) -> bytes:
-    """The stream that it would have been without setting rows aside."""
+    """The stream as it would be if no rows had been set aside."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in (events, spare)]
     return as_stream(whole(*tables), COMPRESSION)
 
 
 def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together to tables that are worth a stream."""
+    """Batches combined into tables that are worth a stream."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -98,12 +97,12 @@ def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each slot, in their order, without the column of the slot."""
+    """The rows of each slot, in order, without the column of the slot."""
     if slots == 1:
         yield 0, table
         return
-    where = table[ROUTE].to_numpy()
-    rows = table.drop_columns([ROUTE])
+    where = table[ROW_SLOT].to_numpy()
+    rows = table.drop_columns([ROW_SLOT])
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(slots + 1))
     gathered = rows.take(order)
@@ -115,7 +114,7 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
 def _packed(
     route: int, part: int, number: int, seen: int, highest: int, events: bytes, spare: bytes
 ) -> pa.RecordBatch:
-    numbers = {"route": route, "part": part, "number": number, "seen": seen}
+    numbers = {ROUTE: route, "part": part, "number": number, "seen": seen}
     columns = {name: pa.array([value], pa.int32()) for name, value in numbers.items()}
     streams = {"events": pa.array([events], pa.binary()), "spare": pa.array([spare], pa.binary())}
     row = columns | {"highest": pa.array([highest], pa.int64())} | streams

@@ -1,9 +1,9 @@
-"""The stateful operator: one engine for each slot, in the state store and alive in the worker.
+"""The stateful operator: one engine per slot, in the state store and alive in the worker.
 
 Of PySpark's stateful operators this is `transformWithStateInPandas`. Its state has several
-variables, so that a micro-batch can append to the log without touching the full checkpoint; with
-`applyInPandasWithState` the whole state would go through a pipe, to and fro, in every micro-batch.
-It moves rows one by one, which is why they come packed.
+variables, so a micro-batch can append to the log without touching the full checkpoint. With
+`applyInPandasWithState`, every micro-batch would send the whole state through a pipe and back. The
+operator moves rows one by one, which is why they come packed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from betimes.spark.intake.packing import PACKED, packer, put_back
+from betimes.spark.intake.routing import ROUTE, slot_of
+from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
 from betimes.spark.job import Job
-from betimes.spark.live import Entry, Head, LiveEngine, first_head, read_head
-from betimes.spark.packing import PACKED, packer, put_back
-from betimes.spark.relay import Alive, key_of
-from betimes.spark.routing import routes
-from betimes.spark.rows import change_schema
-from betimes.spark.thinning import Packed, skew_of, to_be_fed
+from betimes.spark.slots.live import Entry, Head, LiveEngine, first_head, read_head
+from betimes.spark.slots.relay import Alive, key_of
+from betimes.spark.slots.rows import change_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -32,7 +32,7 @@ HEAD, LOG = "head", "log"
 """The variables of the state."""
 
 _alive = Alive()
-"""The engines of this worker process. Whether one may be used, its token says."""
+"""The engines of this worker process. The token of an engine says whether it may be used."""
 
 
 class SlotProcessor(StatefulProcessor):
@@ -46,7 +46,7 @@ class SlotProcessor(StatefulProcessor):
         self._head = handle.getValueState(HEAD, "note binary")
         self._log = handle.getListState(LOG, "entry binary")
 
-    def handleInputRows(  # type: ignore[override] # frames go in, so frames come
+    def handleInputRows(  # type: ignore[override] # frames go in, so frames come out
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         yield from self._feed(int(key[0]), in_order(rows), timerValues)
@@ -60,12 +60,12 @@ class SlotProcessor(StatefulProcessor):
     def _feed(
         self, route: int, streams: list[Packed], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        """Hand a batch to the engine, or only the time; keep what is needed to go on."""
+        """Hand a batch to the engine, or only the time; store what is needed to resume."""
         job = self._job
-        slot = routes(job.slots).index(route)
+        slot = slot_of(route, job.slots)
         note = self._head.get()
         head = first_head(job) if note is None else read_head(job, bytes(note[0]))
-        # The time of the batch: the same if it is run again.
+        # The time of the batch, which is the same if the batch runs again.
         now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
         parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
         seen = sum(stream.seen for stream in streams)
@@ -110,15 +110,15 @@ def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
-    """As the operator wants it, without turning columns into Python objects."""
+    """The table as the operator takes it, without turning columns into Python objects."""
     if len(table):
-        # In one piece: pyspark takes such columns as they are, but not those in several.
+        # In one chunk: PySpark takes such columns as they are, but not those in several.
         yield table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
-    """Changes out of rows with their slot, and with numbers for types if there are some."""
+    """The changes of a stream of rows that have their slot, and perhaps numbers for types."""
     packed = rows.mapInArrow(packer(job), PACKED)
-    return packed.groupBy("route").transformWithStateInPandas(
+    return packed.groupBy(ROUTE).transformWithStateInPandas(
         SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
     )

@@ -1,8 +1,8 @@
 """`statistics`: how a query is doing, batch by batch and detector by detector.
 
-Spark tells the driver about every micro-batch; in what it tells are the counts and the readings
-that the pipeline has put there (see `readings`). A listener takes them as they come, and keeps the
-newest reading of each slot.
+Spark reports the progress of every micro-batch to the driver, including the counts and readings
+that the pipeline has put there (see `readings`). A listener takes them as they come and keeps the
+newest readings of each slot.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
-from betimes.spark.readings import OUTPUT, SlotReading, Tally, parsed, together
-from betimes.spark.running import Run
+from betimes.model import readable
+from betimes.spark.telemetry.joining import together
+from betimes.spark.telemetry.readings import OUTPUT, SlotReading, parsed
+from betimes.spark.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 KEPT = 1000
-"""Batches that are kept if you do not say otherwise."""
+"""How many batches are kept by default."""
 
 
 class BatchStats(msgspec.Struct, frozen=True):
@@ -38,37 +40,48 @@ class BatchStats(msgspec.Struct, frozen=True):
 
     batch: int
     at: str
-    """When it began, as Spark writes it."""
+    """When it started, as Spark writes it."""
     rows: int
     ignored: int
-    """Rows that no engine got: of types that nobody reads, or taken out before `detect`."""
+    """Rows that no engine got: of types that no detector reads, or filtered before `detect`."""
     seconds: float
     rate: float
-    """Rows a second while it was at work."""
+    """Rows per second while the batch ran."""
     inserted: int = 0
     confirmed: int = 0
     deleted: int = 0
     final: int = 0
-    """Results that became final, at once or by a confirmation, less those that were repaired."""
+    """Results that became final, at once or when confirmed, minus those that were repaired."""
     late: int = 0
     rejected: int = 0
     latency: float | None = None
-    """Mean time from a result's ts to when it was first told, in microseconds."""
+    """Mean time from the `ts` of a result until it was first reported, in microseconds."""
+
+
+@runtime_checkable
+class HasQuery(Protocol):
+    """A `Run`: something that has a query."""
+
+    query: StreamingQuery
 
 
 def statistics(
-    run: Run | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
+    run: HasQuery | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
 ) -> Statistics:
-    """Follow a query: rows, rate, changes and duration of each micro-batch, readings of detectors.
+    """Follow a query: rows, rate, changes and duration of each batch, and readings of detectors.
 
-    With `lines`, a JSON object a micro-batch is appended to a file of that name. Use the result in
-    a `with` statement, or `close()` it.
+    Use the result in a `with` statement, or `close()` it. Print it to see how the query is doing.
+
+    Parameters:
+        run: What `write` returned, or a streaming query.
+        lines: A file that one JSON object per micro-batch is appended to.
+        keep: How many micro-batches to remember.
     """
-    return Statistics(run.query if isinstance(run, Run) else run, lines=lines, keep=keep)
+    return Statistics(run.query if isinstance(run, HasQuery) else run, lines=lines, keep=keep)
 
 
 class Statistics:
-    """What is known of a query; of the last `keep` micro-batches."""
+    """What is known about a query and its last `keep` micro-batches."""
 
     def __init__(
         self, query: StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
@@ -85,21 +98,21 @@ class Statistics:
 
     @property
     def batches(self) -> list[BatchStats]:
-        """The micro-batches, the newest last."""
+        """The micro-batches, newest last."""
         self._catch_up()
         with self._lock:
             return list(self._batches)
 
     @property
     def slots(self) -> dict[int, list[DetectorStats]]:
-        """The newest readings of each slot: what `Engine.stats` has."""
+        """The newest readings of each slot, as in `Engine.stats`."""
         self._catch_up()
         with self._lock:
             return {slot: self._slots[slot] for slot in sorted(self._slots)}
 
     @property
     def detectors(self) -> dict[str, DetectorStats]:
-        """The readings of each detector, those of all slots put together."""
+        """The readings of each detector, joined over all slots."""
         every = [reading for slot in self.slots.values() for reading in slot]
         return {reading.detector: reading for reading in together(every)}
 
@@ -108,7 +121,7 @@ class Statistics:
         return [msgspec.to_builtins(batch) for batch in self.batches]
 
     def detector_rows(self) -> list[dict[str, Any]]:
-        """The readings as plain rows, one for each slot and detector."""
+        """The readings as plain rows, one per slot and detector."""
         return [
             {"slot": slot, **msgspec.to_builtins(reading)}
             for slot, readings in self.slots.items()
@@ -121,7 +134,7 @@ class Statistics:
         self._catch_up()
 
     def hear(self, progress: StreamingQueryProgress) -> None:
-        """Take over what Spark says about a micro-batch, once."""
+        """Take the progress of a micro-batch, once."""
         with self._lock:
             if progress.batchId <= self._heard or not _worked(progress):
                 return
@@ -137,9 +150,23 @@ class Statistics:
                     file.write(msgspec.json.encode(line) + b"\n")
 
     def _catch_up(self) -> None:
-        """Spark calls listeners some time later; what it remembers itself is there at once."""
+        """Spark calls listeners with a delay; the progress that it remembers is there at once."""
         for progress in self._query.recentProgress:
             self.hear(progress)
+
+    def __repr__(self) -> str:
+        batches = self.batches
+        if not batches:
+            return "Statistics(no batch yet)"
+        last = batches[-1]
+        lines = [
+            f"Statistics: {len(batches)} batches, {sum(b.rows for b in batches):,} rows",
+            f"  last batch: number {last.batch}, {last.rows:,} rows in "
+            f"{readable(1e6 * last.seconds)} ({last.rate:,.0f} rows/s), "
+            f"{last.inserted:,} inserted, {last.confirmed:,} confirmed, {last.deleted:,} deleted"
+            + ("" if last.latency is None else f", latency {readable(last.latency)}"),
+        ]
+        return "\n".join([*lines, *map(_line, self.detectors.values())])
 
     def __enter__(self) -> Statistics:
         return self
@@ -149,7 +176,7 @@ class Statistics:
 
 
 class _Listener(StreamingQueryListener):
-    """Hands on what is said about one query."""
+    """Passes on the progress of one query."""
 
     def __init__(self, statistics: Statistics, run: str) -> None:
         self._statistics = statistics
@@ -169,8 +196,18 @@ class _Listener(StreamingQueryListener):
         pass
 
 
+def _line(reading: DetectorStats) -> str:
+    """A detector in one line."""
+    final = reading.latency_final
+    return (
+        f"  {reading.detector}: {reading.handled:,} handled, {reading.replayed:,} replayed, "
+        f"{reading.late:,} late, slack {readable(reading.slack)}, attenuation "
+        f"{reading.attenuation:.2g}" + ("" if final is None else f", final after {readable(final)}")
+    )
+
+
 def _worked(progress: StreamingQueryProgress) -> bool:
-    """Whether a micro-batch was run; Spark also tells that there was nothing to do."""
+    """Whether a micro-batch ran; Spark also reports that there was nothing to do."""
     return "addBatch" in progress.durationMs
 
 

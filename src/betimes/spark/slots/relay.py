@@ -1,13 +1,13 @@
-"""Engines that are alive: each in one worker process, within reach of its siblings.
+"""Live engines: each in one worker process, within reach of its siblings.
 
-Spark hands a task to whichever Python worker is free, so the task of a slot seldom comes to the
-worker that has the slot's engine. Moving the engine, or building it again, would cost what the
-state costs. Instead the batch goes to the engine: every worker that has engines answers on a socket
-in a folder that only its user can enter, and a link there says which worker has which engine.
+Spark gives a task to any free Python worker, so the task of a slot often misses the worker that has
+the slot's engine. To move the engine or to rebuild it would cost as much as its state is large.
+Instead, the batch goes to the engine: every worker that has engines answers on a socket in a folder
+that only its user can enter, and a link there says which worker has which engine.
 
-The token decides here as everywhere: an engine that has not been fed exactly what the state store
-says does not answer, and neither does a worker that has died; the one who asked then builds the
-engine itself, and becomes the one who has it. What goes over the socket is data.
+The token decides here as everywhere. An engine that has not been fed exactly what the state store
+says does not answer, and neither does a worker that has died. The worker that asked then builds the
+engine itself and owns it from then on. Only data goes over the socket.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.spark.live import Entry, Fed, Head, LiveEngine
-from betimes.spark.packing import as_stream
+from betimes.spark.intake.packing import as_stream
+from betimes.spark.slots.live import Entry, Fed, Head, LiveEngine
 
 MOST_ALIVE = 64
-"""Engines that a worker keeps at most; the one that was not fed for longest goes first."""
+"""The most engines that a worker keeps; the one that was fed longest ago goes first."""
 
 PATIENCE = 600.0
 """Seconds to wait for a sibling; longer than any batch should take."""
@@ -40,7 +40,7 @@ _DONE = b"+"
 
 
 class Answer(msgspec.Struct):
-    """What came of it."""
+    """What the engine made of the batch."""
 
     changes: bytes
     head: Head
@@ -65,14 +65,14 @@ class Alive:
         self._pid = 0
 
     def feed(self, key: str, head: Head, entry: Entry) -> Fed | None:
-        """Have the engine take a batch, wherever it is; None if it is nowhere."""
+        """Feed a batch to the engine, wherever it lives; None if it lives nowhere."""
         live = self._take(key, head.token)
         if live is not None:
             return self.feed_own(key, live, head, entry)
         return self._ask(Request(key, head, entry))
 
     def feed_own(self, key: str, live: LiveEngine, head: Head, entry: Entry) -> Fed:
-        """Feed an engine and keep it; if that fails it is not kept, it may be in any state."""
+        """Feed an engine and keep it. After a failure it is not kept: it may be in any state."""
         fed = live.feed(head, entry)
         with self._lock:
             self._engines[key] = live
@@ -87,7 +87,7 @@ class Alive:
             return
         name = self._folder / f"{os.getpid()}-link"
         with suppress(OSError):
-            # Siblings who do not hear of it build the engine themselves.
+            # Siblings that do not hear of it build the engine themselves.
             name.unlink(missing_ok=True)
             name.symlink_to(str(os.getpid()))
             name.replace(self._folder / _short(key))
@@ -117,7 +117,7 @@ class Alive:
         return Fed(changes, found.head, found.base)
 
     def _serve(self) -> None:
-        """Begin to answer, once in each process."""
+        """Start to answer, once per process."""
         if self._pid == os.getpid():
             return
         self._pid = os.getpid()
@@ -129,7 +129,7 @@ class Alive:
             door.bind(str(address))
             door.listen()
         except OSError:
-            # Without a place for a socket each worker builds the engines it needs.
+            # Without a place for a socket, each worker builds the engines it needs.
             self._folder = None
             return
         threading.Thread(target=self._answer_all, args=(door,), daemon=True).start()
@@ -151,7 +151,7 @@ class Alive:
                 fed = self.feed_own(request.key, live, request.head, request.entry)
                 answer = Answer(as_stream(fed.changes), fed.head, fed.base)
                 _send(line, _DONE + msgspec.msgpack.encode(answer))
-            except Exception:  # noqa: BLE001 - the one who asked does it again, and tells why
+            except Exception:  # noqa: BLE001 - the worker that asked tries it itself, and reports why
                 return
 
 
@@ -171,14 +171,14 @@ def _folder() -> Path:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if folder.stat().st_uid != os.getuid() or folder.is_symlink():
-            raise PermissionError(f"{folder} belongs to somebody else") from None
+            raise PermissionError(f"{folder} belongs to another user") from None
     else:
         _clear_up(folder)
     return folder
 
 
 def _clear_up(folder: Path) -> None:
-    """Remove the folders of executors that are gone: workers are killed, and cannot do it."""
+    """Remove the folders of executors that are gone: killed workers cannot do it."""
     for other in folder.parent.glob(f"betimes-{os.getuid()}-*"):
         number = other.name.rpartition("-")[2]
         if number.isdecimal() and other != folder and not other.is_symlink() and _gone(int(number)):
@@ -204,9 +204,9 @@ def _receive(line: socket.socket) -> bytes:
     with line.makefile("rb") as file:
         head = file.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
-            raise ConnectionError("the sibling has gone")
+            raise ConnectionError("the sibling is gone")
         (length,) = _LENGTH.unpack(head)
         data = file.read(length)
     if len(data) < length:
-        raise ConnectionError("the sibling has gone")
+        raise ConnectionError("the sibling is gone")
     return data

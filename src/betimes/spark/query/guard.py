@@ -1,9 +1,9 @@
 """A checkpoint location belongs to one job, and to one run at a time.
 
 The location has a folder `query`, which is Spark's, and a file `betimes.json` with the identity of
-the job. A run holds a lock on that file; the system lets go of it when the process ends, however it
-ends. On storage that this machine has no path to there is no lock; there Spark itself notices two
-runs when they meet at the same batch, and the identity is checked when the state is first read.
+the job. A run holds a lock on that file, which the system releases when the process ends, however
+it ends. Storage that this machine has no path to has no lock; there, Spark notices two runs when
+they try to commit the same batch, and the identity is checked when the state is first read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from betimes.engine import CheckpointError
 from betimes.model import BetimesError, StreamEndedError
 from betimes.model.errors import BusyError
 from betimes.spark.job import Job
-from betimes.spark.places import is_plain, local_path
+from betimes.spark.query.places import is_plain, local_path
 
 
 class CheckpointGuard:
@@ -27,7 +27,7 @@ class CheckpointGuard:
 
     def __init__(self, place: str, job: Job) -> None:
         self._folder = local_path(place)
-        # A URL of this machine may have %20 and the like, which Spark would take for a name.
+        # A URL of this machine may contain %20 and the like, which Spark would take literally.
         self.place = (place if self._folder is None else str(self._folder)).rstrip("/")
         self.query = f"{self.place}/query"
         self._job = job
@@ -49,8 +49,8 @@ class CheckpointGuard:
             self._file = (folder / "betimes.json").open("a+")
         except OSError as error:
             raise CheckpointError(
-                f"expected a folder for the checkpoint at {folder}, but it cannot be written: "
-                f"{error.strerror or error}; free it, or choose another checkpoint="
+                f"the checkpoint {folder} cannot be written: {error.strerror or error}; check what "
+                "is there and its permissions, or choose another checkpoint="
             ) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,8 +72,8 @@ class CheckpointGuard:
         if known is None:
             if (folder / "offsets").exists() or (folder / "query" / "offsets").exists():
                 raise CheckpointError(
-                    f"expected {folder} to be empty or a checkpoint of betimes, but another "
-                    "streaming query has its checkpoint there; choose another checkpoint="
+                    f"{folder} is the checkpoint of another streaming query, not of betimes; "
+                    "choose another checkpoint="
                 )
             self._write({"identity": self._job.identity, "ended": None})
             return
@@ -81,7 +81,7 @@ class CheckpointGuard:
         if known["ended"] is not None:
             raise StreamEndedError(
                 f"the stream of {folder} was finished with batch {known['ended']}: its results are "
-                "final; begin with a new checkpoint= for a new stream"
+                "final; for a new stream, give a new checkpoint="
             )
 
     def mark_ended(self, batch: int) -> None:
@@ -92,7 +92,7 @@ class CheckpointGuard:
     def release(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            # On a full disk closing fails as writing did, which was told; it is closed anyhow.
+            # On a full disk, closing fails as writing did, which was reported; it closes anyway.
             with suppress(OSError):
                 file.close()
 
@@ -101,7 +101,7 @@ class CheckpointGuard:
             return None
         self._file.seek(0)
         lines = self._file.read().splitlines()
-        # The last line counts; one that was cut off by a crash was never complete.
+        # The last line counts. One that a crash has cut off never counted.
         for line in reversed(lines):
             try:
                 known: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""Folders: on this machine by path, elsewhere through the file systems that Spark knows."""
+"""Folders: by path on this machine, elsewhere through the file systems that Spark knows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 _PLAIN = re.compile(r"[\w/.:=+,@~-]*")
-"""Names that are the same inside a URL."""
+"""Names that stay the same inside a URL."""
 
 
 def local_path(place: str) -> Path | None:
@@ -25,7 +26,7 @@ def local_path(place: str) -> Path | None:
 
 
 def is_plain(place: str) -> bool:
-    """Whether Spark can read a state that is kept in a place of this name.
+    """Whether Spark can read the state of a query that is stored under this name.
 
     >>> is_plain("s3a://bucket/touches-1"), is_plain("/tmp/my job")
     (True, False)
@@ -39,12 +40,17 @@ def is_remote(df: DataFrame) -> bool:
 
 
 def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:
-    """The numbers n of the folders `name=n` in a place that are complete."""
+    """The numbers n of the complete folders `name=n` in a place."""
     folder = local_path(place)
     if folder is not None:
         found = [path.parent.name for path in folder.glob(f"{name}=*/_SUCCESS")]
     else:
         files = spark.read.format("binaryFile").option("pathGlobFilter", "_SUCCESS")
-        rows = files.option("recursiveFileLookup", "true").load(place).select("path").collect()
+        try:
+            rows = files.option("recursiveFileLookup", "true").load(place).select("path").collect()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return []
         found = [row.path.split("/")[-2] for row in rows]
     return [int(each.partition("=")[2]) for each in found]

@@ -1,10 +1,10 @@
 """Iterative calibration as a batch job: the slots of a recorded stream run side by side.
 
 Each run over the recording is one Spark job. It brings the rows to their slots as `detect` does,
-every slot measures with an engine of its own, and what comes back is a record a slot. A detector
-must start with what the worst of its slots needs, so the largest of each is taken, and the next run
-starts all slots with it. How many runs there are, and why, is told in
-`betimes.engine.calibration.iterative`.
+every slot measures with its own engine, and one record per slot comes back. A detector must start
+with what the worst of its slots needs, so the largest of each value is taken, and the next run
+starts all slots with it. `betimes.engine.calibration.iterative` says how many runs there are, and
+why.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from betimes.engine.calibration.iterative import (
 from betimes.engine.calibration.probes import Measured
 from betimes.model import EventBatch, OptionError
 from betimes.model.rows import plain
-from betimes.spark.batch import in_slots, pieces
-from betimes.spark.intake import check_columns, take_in
+from betimes.spark.intake.selection import check_columns, take_in
 from betimes.spark.job import Job
+from betimes.spark.query.batch import in_slots, pieces
 
 _RECORD = "measured binary"
 
@@ -53,15 +53,15 @@ def calibrate(
     measured_on: str = "a recorded stream",
     **options: Any,
 ) -> Calibration:
-    """Find what the detectors of a hierarchy should start with, from a recorded stream.
+    """Find out from a recorded stream what the detectors of a hierarchy should start with.
 
-    The arguments are those of `detect` and of `betimes.calibrate`. Use the slots that the stream
+    The parameters are those of `detect` and of `betimes.calibrate`. Use as many slots as the stream
     will run with: what a slot sees of the clock depends on its keys.
     """
     check_end(end)
     if df.isStreaming:
         raise OptionError(
-            "expected a batch DataFrame, got a streaming one: calibration runs a recorded stream "
+            "expected a batch DataFrame, got a stream: calibration reads a recorded stream "
             "several times; read it with spark.read"
         )
     wanted = measuring_options(EngineOptions.of(options, by=by, order=order))
@@ -87,7 +87,7 @@ def calibrate(
 
 
 def _measure(rows: DataFrame, job: Job, end: str) -> Measured:
-    """One run: what all slots have shown."""
+    """One run: what all slots measured."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for measured in measure_slots(job, batches, end):

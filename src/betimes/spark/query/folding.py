@@ -1,8 +1,8 @@
 """Reading changes: the table as it stands, late rows, rejected rows.
 
-A table that is merged by `match_id` is always right: `insert` and `confirm` put a row there,
-`delete` takes it away. Of all changes with one `match_id`, which all come from one slot, the newest
-says whether the row stands.
+A table that is merged by `match_id` is always right: `insert` and `confirm` put a row in, `delete`
+takes it out. All changes with one `match_id` come from one slot, and the newest of them says
+whether the row stands.
 """
 
 from __future__ import annotations
@@ -15,34 +15,41 @@ from pyspark.sql.types import StructType
 
 from betimes.model import OptionError
 from betimes.model.change import LATE, REJECTED
-from betimes.spark.detection import job_of, marked, names_of
-from betimes.spark.places import is_remote
+from betimes.spark.query.origin import names_of, require
+from betimes.spark.query.places import is_remote
 
 
 def table(
     changes: DataFrame, type: str | None = None, *, schema: StructType | str | None = None
 ) -> DataFrame:
-    """The result as it stands: what was detected, of one `type` or of all, without what was undone.
+    """The result as it stands: what was detected, without what was taken back.
 
-    With `schema`, the payload becomes columns: give their types (`"player string, a double"`), or
-    `"infer"` to have them found in the data. `changes` is what `detect` made of a batch, or what a
-    sink of `write` holds.
+    Parameters:
+        changes: What `detect` made of a batch DataFrame, or what a sink of `write` holds. You can
+            transform it before, as long as `type`, `match_id`, `seq` and `change_type` stay.
+        type: Only results of this type.
+        schema: The types of the payload's fields, which then become columns, such as
+            `"player string, a double"`; or `"infer"` to find them in the data.
     """
     if changes.isStreaming:
         raise OptionError(
             "expected changes that are at rest, got a stream: a stream has no table; read the sink "
-            "that write() fills, or have write(current=...) keep the table"
+            "that write() fills, or let write(current=...) keep the table and read it with "
+            "current()"
         )
     names = names_of(changes)
-    kind, match, order = (names.get(name, name) for name in ("type", "match_id", "seq"))
-    rows = changes.filter(~F.col(kind).isin(LATE, REJECTED))
+    require(names, ["type", "match_id", "seq", "change_type"], "table()")
+    rows = changes.filter(~F.col(names["type"]).isin(LATE, REJECTED))
     if type is not None:
-        rows = rows.filter(F.col(kind) == type)
-    newest = Window.partitionBy(match).orderBy(F.col(order).desc())
+        rows = rows.filter(F.col(names["type"]) == type)
+    newest = Window.partitionBy(names["match_id"]).orderBy(F.col(names["seq"]).desc())
     rows = rows.withColumn("_newest", F.row_number().over(newest)).filter("_newest = 1")
-    change = names.get("change_type", "change_type")
+    change = names["change_type"]
     rows = rows.filter(F.col(change) != "delete").drop("_newest", change)
-    return rows if schema is None else _typed(rows, names.get("payload", "payload"), schema)
+    if schema is None:
+        return rows
+    require(names, ["payload"], "schema=")
+    return typed(rows, names["payload"], schema)
 
 
 def late(changes: DataFrame) -> DataFrame:
@@ -51,18 +58,18 @@ def late(changes: DataFrame) -> DataFrame:
 
 
 def rejected(changes: DataFrame) -> DataFrame:
-    """The rows that were no events, and clock events that were absurdly far ahead."""
+    """The rows that are not events, and clock events that were absurdly far ahead."""
     return _side(changes, REJECTED)
 
 
 def _side(changes: DataFrame, type: str) -> DataFrame:
     names = names_of(changes)
-    rows = changes.filter(F.col(names.get("type", "type")) == type)
-    job = job_of(changes)
-    return rows if job is None else marked(rows, job, names)
+    require(names, ["type"], f"{type}()")
+    return changes.filter(F.col(names["type"]) == type)
 
 
-def _typed(rows: DataFrame, payload: str, schema: StructType | str) -> DataFrame:
+def typed(rows: DataFrame, payload: str, schema: StructType | str) -> DataFrame:
+    """The rows with the fields of the payload as columns."""
     if schema == "infer":
         if is_remote(rows):
             raise OptionError(
@@ -76,8 +83,8 @@ def _typed(rows: DataFrame, payload: str, schema: StructType | str) -> DataFrame
 
 
 def merged(before: DataFrame | None, changes: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """The table after a batch of changes; at most one change a `match_id` is in a batch."""
-    kind, match, change = (names.get(n, n) for n in ("type", "match_id", "change_type"))
+    """The table after a batch of changes, which has at most one change per `match_id`."""
+    kind, match, change = (names[name] for name in ("type", "match_id", "change_type"))
     rows = changes.filter(~F.col(kind).isin(LATE, REJECTED))
     new = rows.filter(F.col(change) != "delete").drop(change)
     if before is None:

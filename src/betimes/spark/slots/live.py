@@ -1,26 +1,27 @@
 """The engine of a slot, and what is stored of it so that nothing is lost.
 
-Two things of a slot are in the state store:
+The state store holds two things per slot:
 
 * `head`: one small record, read and written in every micro-batch;
 * `log`: a full checkpoint of the engine, the *base*, and the batches that were fed since, exactly
   as they came.
 
-A micro-batch appends to the log; when it has outgrown the base, a new base takes its place.
-So what a micro-batch writes follows the batch and not the state, and a full checkpoint is paid for
-by the batches since the last one.
+A micro-batch appends to the log. When the log has outgrown the base, a new base replaces it. So how
+much a micro-batch writes depends on the batch and not on the state, and each full checkpoint is
+paid for by the batches since the last one.
 
-The live engine stays in the Python worker, and the state store is the truth. What tells whether
-they agree is the **token**: a hash over everything that was ever fed to the slot, in order. An
-engine whose token is that of the head has been fed exactly what the head says, so it is in exactly
-that state; any other is thrown away and built anew from base and log. A micro-batch that is run
-again therefore begins where the first attempt began, whatever became of that, and gives the same
-rows: an engine's answer depends on what it is fed and on nothing else. The attenuation, which does
-depend on the load, is decided after a batch for the next one and stored with it in the log.
+The live engine stays in the Python worker, and the state store is the truth. Whether they agree is
+told by the **token**: a hash over everything that was ever fed to the slot, in order. An engine
+with the token of the head has been fed exactly what the head says, so it is in exactly that state;
+any other engine is thrown away and rebuilt from base and log. A micro-batch that runs again
+therefore begins where the first attempt began, whatever happened to that, and gives the same rows:
+what an engine answers depends only on what it is fed. The attenuation does depend on the load, so
+it is decided after each batch for the next one, and stored with that one in the log.
 
-**Idle.** If asked for, time passes with the clock on the wall where nothing comes: a stream (with
-`order="key"`: a key) that was silent for so long has its clock moved on by as much as has passed.
-What the wall clock said is stored with each batch, so the same happens when it is fed again.
+**Idle.** If asked for, time passes with the wall clock where nothing arrives: when a stream (with
+`order="key"`: a key) has been silent for long enough, its clock is moved on by the time that has
+passed. The time on the wall clock is stored with each batch, so the same happens when the batch is
+fed again.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ from betimes.model.change import ChangeBatch
 from betimes.model.rows import plain
 from betimes.model.times import Rejected
 from betimes.spark.job import Job
-from betimes.spark.readings import Teller
-from betimes.spark.rows import change_rows, rejected_rows
+from betimes.spark.slots.rows import change_rows, rejected_rows
+from betimes.spark.telemetry.readings import Teller
 
 LEAST_LOG = 4 * 2**20
-"""A log shorter than this is never worth a checkpoint: it is fed again in well under a second."""
+"""Bytes. A shorter log is never worth a checkpoint: feeding it takes well under a second."""
 
 LOG_PER_BASE = 2
-"""How many times as long as the base the log may become; more would make restarts slow."""
+"""The log may grow to this many times the base; more would make restarts slow."""
 
 
 class Head(msgspec.Struct):
-    """What is known of a slot without looking at its engine."""
+    """What is known about a slot without its engine."""
 
     identity: str
     token: bytes
@@ -61,28 +62,28 @@ class Head(msgspec.Struct):
     clock: int | None = None
     """The time of the stream, if it is beyond doubt; see `thinning`."""
     timer: int = 0
-    """When somebody will look whether anything came, in milliseconds of the clock on the wall."""
+    """When to check for silence next, in milliseconds of the wall clock."""
     batches: int = 0
     log_bytes: int = 0
     base_bytes: int = 0
 
 
 class Entry(msgspec.Struct, tag="batch"):
-    """One batch in the log: Arrow streams, in order of arrival, and how they were handled."""
+    """One batch in the log: Arrow streams in order of arrival, and how they were handled."""
 
     number: int
     attenuation: float
     parts: list[bytes]
     now: int = 0
-    """The clock on the wall, in milliseconds."""
+    """The wall clock, in milliseconds."""
     idle: int = 0
-    """After so many milliseconds without an event time passes; 0 if it never does."""
+    """Milliseconds without an event after which time passes; 0 if it never does."""
     seen: int = 0
-    """How many rows of the input were looked at for it."""
+    """How many rows of the input were read for it."""
 
 
 class Base(msgspec.Struct, tag="base"):
-    """A full checkpoint; the batches before this number are in it."""
+    """A full checkpoint; it includes the batches before this number."""
 
     number: int
     engine: bytes
@@ -93,12 +94,12 @@ class Base(msgspec.Struct, tag="base"):
 
 @dataclass(frozen=True)
 class Fed:
-    """What comes of a batch."""
+    """What comes of feeding a batch."""
 
     changes: pa.Table
     head: Head
     base: bytes | None
-    """A full checkpoint, if it is time for one; the log then begins anew with it."""
+    """A full checkpoint, if it is time for one; it replaces the log."""
 
 
 class LiveEngine:
@@ -110,11 +111,11 @@ class LiveEngine:
         self.engine = job.engine()
         self.token = first_token(job)
         self._last = 0
-        """The newest number of a row."""
+        """The last number that was given to a row."""
         self._rejected = 0
-        """How many of the numbers belong to rows that were no events."""
+        """How many of the numbers went to rows that are not events."""
         self._seen: dict[Any, int] = {}
-        """Up to when, on the wall, the time of each key (or of all: None) is told."""
+        """The wall-clock time up to which each key (or all: None) has had its time moved on."""
         self._clock = clock
         self._teller = Teller(slot, clock)
         self._steering = Attenuation(job.options.get("zone") or Zone())
@@ -181,12 +182,12 @@ class LiveEngine:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def _keys(self, batch: EventBatch) -> Iterable[Any]:
-        """The streams that these events belong to, as far as each has a time of its own."""
+        """The streams with their own clock that these events belong to."""
         by = self.job.by
         return (None,) if self.job.order != "key" or by is None else set(batch.column(by))
 
     def _pass_time(self, entry: Entry) -> ChangeBatch:
-        """Time passes for those from whom nothing came for long enough."""
+        """Move time on for the streams that have been silent for long enough."""
         passed = {
             key: 1000 * (entry.now - since)
             for key, since in self._seen.items()
@@ -242,7 +243,7 @@ def read_head(job: Job, note: bytes) -> Head:
         head = msgspec.msgpack.decode(note, type=Head)
     except msgspec.DecodeError as error:
         raise CheckpointError(
-            f"the state of a slot is damaged or of another version: {error}; begin with a new "
+            f"the state of a slot is damaged or from another version: {error}; start with a new "
             "checkpoint location"
         ) from error
     job.check_identity(head.identity, "the checkpoint")

@@ -1,9 +1,9 @@
-"""What leaves the JVM: columns and rows that somebody needs, with the slot they belong to.
+"""What leaves the JVM: the columns and rows that are needed, each row with its slot.
 
-Everything that can be wrong with a DataFrame is found here, before a query starts. Rows of types
-that no detector reads and that do not move the clock are filtered out where they are read; how many
-there were is seen from the rows that came through. Rows without a time or a type always pass: they
-are reported, not lost.
+Whatever is wrong with the columns of a DataFrame is found here, before a query starts. Rows of
+types that no detector reads and that do not move the clock are filtered out where they are read;
+the difference to the rows that came through says how many there were. Rows without a time or a type
+always pass: they are reported, not lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from betimes.model import EventError
-from betimes.spark.job import ROUTE, Job
+from betimes.spark.job import ROW_SLOT, Job
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _TIMES = (*_WHOLE, FloatType, DoubleType, TimestampType, TimestampNTZType)
@@ -97,22 +97,22 @@ def _holds(kind: DataType, what: tuple[type[DataType], ...]) -> bool:
 
 
 def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame:
-    """The rows and columns that are needed, each row with its slot."""
+    """The rows and columns that are needed, each row with its slot if there are several."""
     kept = df if columns is None else df.select(*_needed(df, job, columns))
     wanted = _wanted(job)
     if wanted is not None:
         kept = kept.filter(wanted)
     if job.by is None or job.slots == 1:
         return kept
-    # Whole numbers as they are: to make text of each would cost more than to read it.
+    # Whole numbers stay as they are: turning each into text would cost more than reading it.
     whole = (ByteType, ShortType, IntegerType, LongType)
     kind = "long" if isinstance(df.schema[job.by].dataType, whole) else "string"
     slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast(kind)), F.lit(job.slots))
-    return kept.withColumn(ROUTE, slot.cast("int"))
+    return kept.withColumn(ROW_SLOT, slot.cast("int"))
 
 
 def numbered(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows with a number for each type, if there are few: text costs more to hand to Python."""
+    """The rows with numbers for types if there are few: handing text to Python costs more."""
     types = job.numbered
     if types is None:
         return rows
@@ -126,7 +126,7 @@ def numbered(rows: DataFrame, job: Job) -> DataFrame:
 
 
 def is_narrow(rows: DataFrame) -> bool:
-    """Whether every column takes the same few bytes in each row."""
+    """Whether every column has a small, fixed size."""
     return all(isinstance(field.dataType, _NARROW) for field in rows.schema)
 
 
@@ -137,7 +137,7 @@ def _wanted(job: Job) -> Column | None:
     name = F.col(_quoted(job.type))
     conditions = [name.isin(*types), name.isNull()]
     if job.hierarchy.inputs is not None:
-        # The engine refuses types that were not declared; it must get to see them.
+        # The engine refuses types that were not declared, so it must see them.
         conditions.append(~name.isin(*job.hierarchy.inputs))
     return reduce(or_, conditions)
 

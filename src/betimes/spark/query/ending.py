@@ -1,8 +1,9 @@
 """The end of a stream: one more pass, over the state that the query has left.
 
-A streaming query does not know that its input has ended. So the end is not a micro-batch of it: its
-state is read from the checkpoint, engines are built from it as after a restart, and what they say
-to `finish()` is written as the batch after the last. The state itself is not touched.
+A streaming query does not know that its input has ended, so the end is not one of its
+micro-batches. Instead its state is read from the checkpoint, engines are rebuilt from it as after a
+restart, and what they return from `finish()` is written as the batch after the last. The state
+itself is not changed.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.job import Job
-from betimes.spark.live import LiveEngine, read_head
-from betimes.spark.operator import HEAD, LOG
-from betimes.spark.places import is_plain, local_path
-from betimes.spark.routing import routes
-from betimes.spark.rows import change_schema
+from betimes.spark.query.places import is_plain, local_path
+from betimes.spark.slots.live import LiveEngine, read_head
+from betimes.spark.slots.operator import HEAD, LOG
+from betimes.spark.slots.rows import change_schema
 
 _FIELDS = {HEAD: "value.note", LOG: "list_element.entry"}
 
 
 @contextmanager
 def plain_place(query: str) -> Iterator[str]:
-    """The checkpoint of a query under a name that Spark's reader of states takes.
+    """The checkpoint of a query under a name that Spark's state reader accepts.
 
-    It turns spaces and the like into what they are called in a URL, and then looks for a folder of
-    that name. A folder on this machine therefore gets a second, plain name for a while.
+    The reader escapes spaces and the like as in a URL, and then looks for a folder with the escaped
+    name. A folder on this machine therefore gets a second, plain name for a while.
     """
     folder = local_path(query)
     if folder is None or is_plain(query):
@@ -44,7 +45,7 @@ def plain_place(query: str) -> Iterator[str]:
 
 
 def last_batch(spark: SparkSession, query: str) -> int:
-    """The number of the last batch that a query has committed."""
+    """The number of the last batch that a query committed."""
     metadata = spark.read.format("state-metadata").load(query)
     return max(int(row.maxBatchId) for row in metadata.select("maxBatchId").collect())
 
@@ -54,11 +55,11 @@ def final_changes(
 ) -> DataFrame:
     """What changes when the stream ends after a batch; with `advance`, time runs out."""
     stored = _stored(spark, query, HEAD, batch).union(_stored(spark, query, LOG, batch))
-    placed = stored.repartition(job.slots, "route").sortWithinPartitions("route", "kind")
+    placed = stored.repartition(job.slots, ROUTE).sortWithinPartitions(ROUTE, "kind")
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, kept in _by_route(batches):
-            slot = routes(job.slots).index(route)
+            slot = slot_of(route, job.slots)
             head = read_head(job, kept[HEAD][0])
             live = LiveEngine.rebuild(job, slot, head, kept[LOG])
             yield from live.finish(advance=advance).to_batches()
@@ -67,18 +68,22 @@ def final_changes(
 
 
 def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame:
+    # Spark numbers stateful operators from the top of the plan. Users may have some below ours, but
+    # none above it (see `steps`), so ours is number 0, which the reader takes by default.
     state = spark.read.format("statestore").option("path", query).option("batchId", batch)
     return (
         state.option("stateVarName", name)
         .load()
-        .select(F.col("key.route"), F.lit(name).alias("kind"), F.col(_FIELDS[name]).alias("data"))
+        .select(
+            F.col(f"key.{ROUTE}"), F.lit(name).alias("kind"), F.col(_FIELDS[name]).alias("data")
+        )
     )
 
 
 def _by_route(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[tuple[int, dict[str, list[bytes]]]]:
-    """What is stored of each slot, from rows that are sorted by slot."""
+    """What is stored for each slot, from rows that are sorted by route."""
     route: int | None = None
     kept: dict[str, list[bytes]] = {}
     for batch in batches:

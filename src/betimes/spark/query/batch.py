@@ -1,7 +1,7 @@
-"""A DataFrame that is not a stream: one pass, the end included, without any state left behind.
+"""A DataFrame that is not a stream: one pass, including the end, and no state is left behind.
 
-Rows are brought to their slots and sorted by arrival there; an engine takes them in pieces, so that
-only a piece of the input is in memory at a time.
+Rows are brought to their slots and sorted by arrival there. An engine takes them in pieces, so only
+one piece of the input is in memory at a time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from betimes.spark.job import ROUTE, Job
-from betimes.spark.live import Entry, LiveEngine, first_head
-from betimes.spark.packing import as_stream
-from betimes.spark.readings import without_readings
-from betimes.spark.rows import change_schema
+from betimes.spark.intake.packing import as_stream
+from betimes.spark.job import ROW_SLOT, Job
+from betimes.spark.slots.live import Entry, LiveEngine, first_head
+from betimes.spark.slots.rows import change_schema
+from betimes.spark.telemetry.readings import without_readings
 
 POSITION = "_betimes_position"
 ROWS_PER_FEED = 100_000
@@ -34,11 +34,11 @@ def detect_batch(rows: DataFrame, job: Job) -> DataFrame:
 
 def in_slots(rows: DataFrame, job: Job) -> DataFrame:
     """The rows slot by slot, each slot in order of arrival."""
-    if ROUTE not in rows.columns:
-        rows = rows.withColumn(ROUTE, F.lit(0))
+    if ROW_SLOT not in rows.columns:
+        rows = rows.withColumn(ROW_SLOT, F.lit(0))
     position = F.col(job.arrival) if job.arrival else F.monotonically_increasing_id()
-    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROUTE))
-    return placed.sortWithinPartitions(ROUTE, POSITION).drop(POSITION)
+    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
+    return placed.sortWithinPartitions(ROW_SLOT, POSITION).drop(POSITION)
 
 
 def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -62,11 +62,11 @@ def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     waiting: list[pa.Table] = []
     slot, rows = 0, 0
     for batch in batches:
-        for route, part in _runs(pa.Table.from_batches([batch])):
-            if waiting and (route != slot or rows >= ROWS_PER_FEED):
+        for its_slot, part in _runs(pa.Table.from_batches([batch])):
+            if waiting and (its_slot != slot or rows >= ROWS_PER_FEED):
                 yield slot, pa.concat_tables(waiting)
                 waiting, rows = [], 0
-            slot = route
+            slot = its_slot
             waiting.append(part)
             rows += len(part)
     if waiting:
@@ -75,8 +75,8 @@ def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
 
 def _runs(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each slot in a table that is sorted by slot."""
-    slots = table[ROUTE].to_numpy()
-    rows = table.drop_columns([ROUTE])
+    slots = table[ROW_SLOT].to_numpy()
+    rows = table.drop_columns([ROW_SLOT])
     start = 0
     while start < len(slots):
         stop = int(slots.searchsorted(slots[start], side="right"))

@@ -1,4 +1,4 @@
-"""Settings of Spark that this pipeline runs best with, and what each of them wins."""
+"""The Spark settings that this pipeline runs best with, and what each of them gains."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ QUERY_SETTINGS: dict[str, str] = {
     f"{_STATE}.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A commit uploads what changed instead of a snapshot: the largest single win.
+    # A commit uploads what changed instead of a snapshot: the largest single gain.
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # To count the rows of its state, Spark reads the old value before it writes a new one; of a
-    # log, all of it for each entry.
+    # To count the rows of its state, Spark reads the old value before it writes a new one; for a
+    # log, that is the whole log for each entry.
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-    # No second file with a checksum for each small file of a commit.
+    # No extra checksum file for each small file of a commit.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Nothing happens in a micro-batch without data, unless somebody watches for silence.
+    # Nothing happens in a micro-batch without data, unless the query has to notice silence.
     NO_DATA: "false",
-    # On a local disk, no second file with a checksum for each file, and so half the renames, each
-    # of which starts a process. Other file systems are not touched by it.
+    # On a local disk, no extra checksum file for each file, and so half as many renames, each of
+    # which starts a process. This does not affect other file systems.
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     # Fewer, larger batches to Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
-"""Settings of a query: `write` sets them for the query it starts."""
+"""Settings of a query; `write` sets them for the query that it starts."""
 
 SESSION_SETTINGS: dict[str, str] = {
-    # Workers begin with everything imported: seconds in the first micro-batch.
+    # Workers start with everything imported, which saves seconds in the first micro-batch.
     "spark.python.daemon.module": "betimes.spark.daemon",
-    # Over TCP each hand-over of a few rows waits 40 ms for an acknowledgement.
+    # Over TCP, handing over a few rows waits 40 ms for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
@@ -55,15 +55,21 @@ def session(
 ) -> SparkSession:
     """A session with the settings that this pipeline runs best with.
 
-    `config` adds settings or replaces them. Workers run the Python that runs this. With `log`, what
-    Spark has to say is appended to a file of that name instead of stderr, if it is started here.
+    Workers run the same Python as this process, unless `PYSPARK_PYTHON` says otherwise.
+
+    Parameters:
+        name: The name of the application.
+        master: The address of the cluster, such as `"local[4]"`.
+        config: More settings; they take precedence over those of betimes.
+        log: A file that Spark's messages are appended to, instead of stderr, if this call starts
+            Spark.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
     for key, value in (QUERY_SETTINGS | SESSION_SETTINGS | dict(config or {})).items():
-        # Those of Hadoop would draw a warning here; `query_settings` sets them.
+        # Those of Hadoop would cause a warning here; `query_settings` sets them.
         if key.startswith("spark."):
             builder = builder.config(key, value)
     with nullcontext() if log is None else _stderr_to(Path(log)):
@@ -72,10 +78,10 @@ def session(
 
 @contextmanager
 def _stderr_to(file: Path) -> Iterator[None]:
-    """Processes that are started inside write their errors and warnings to a file.
+    """Processes that are started inside write their stderr to a file.
 
-    PySpark's stateful operator prints five lines for each query to where its JVM has its stderr,
-    past all levels of logging. There is no other way to be rid of them, short of not starting it.
+    For each query, PySpark's stateful operator prints five lines to the stderr of its JVM, whatever
+    the log level. There is no other way to get rid of them.
     """
     kept, opened = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -93,15 +99,15 @@ def query_settings(
 ) -> Iterator[None]:
     """For a query that is started inside: the settings above, and as many partitions as slots.
 
-    With `idle` it runs micro-batches also when there is nothing new; with `narrow` nobody measures
-    how large a batch of rows has become. A query keeps the settings it was started with; those of
-    the session are put back.
+    With `idle`, it also runs micro-batches when there is nothing new. With `narrow`, Spark does not
+    measure the size of the batches that it hands to Python. A query keeps the settings that it was
+    started with; those of the session are restored.
     """
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
     wanted[NO_DATA] = str(idle).lower()
     if narrow:
-        # Below this limit, Spark reckons after each row how many bytes the batch has, which is a
-        # good part of what it costs to hand a row of numbers to Python.
+        # Below this limit, Spark computes the bytes of the batch after each row, which is a large
+        # part of what it costs to hand a row of numbers to Python.
         wanted["spark.sql.execution.arrow.maxBytesPerBatch"] = str(2**31 - 1)
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():

@@ -1,4 +1,4 @@
-"""Changes for people: a table that grows, with what was found, confirmed and taken back."""
+"""Changes for people: a table that grows with what was found, confirmed and taken back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from betimes.model import readable
 
 _LOOK = {"insert": ("+", "green"), "confirm": ("=", "blue"), "delete": ("-", "red")}
 MOST_ROWS = 20
+SHOWN = ("slot", "seq", "change_type", "status", "type", "ts", "detected_at", "payload", "cause")
+"""The columns that it needs."""
 
 
 class Screen:
-    """Shows the changes of each micro-batch, the newest last, and how many there are by now."""
+    """Shows the changes of each micro-batch, newest last, and how many there have been."""
 
     def __init__(self, names: Mapping[str, str], console: Console) -> None:
         self._names = names
@@ -36,7 +38,7 @@ class Screen:
         table = Table(title=f"batch {batch}", title_justify="left", box=None, expand=True)
         for name in ("", "status", "type", "ts", "after"):
             table.add_column(name, no_wrap=True)
-        # What was found is what people look for; it gets the room that is left.
+        # What was found is what people look for, so it gets the room that is left.
         table.add_column("payload", overflow="fold", ratio=3, min_width=24)
         table.add_column("cause", overflow="fold", ratio=1, min_width=12)
         for row in rows[-MOST_ROWS:]:
@@ -51,9 +53,9 @@ class Screen:
         hidden = len(rows) - MOST_ROWS
         more = f"{hidden} more in this batch; " if hidden > 0 else ""
         totals = ", ".join(f"{n} {kind}" for kind, n in sorted(self._counts.items()))
-        self._console.print(f"{more}until now {totals}", style="dim")
+        self._console.print(f"{more}so far {totals}", style="dim")
 
 
 def _text(value: object) -> str:
-    """A rejected row may lack anything."""
+    """In a rejected row, any value can be missing."""
     return "" if value is None else str(value)

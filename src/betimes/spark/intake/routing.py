@@ -1,9 +1,10 @@
-"""Slots and partitions: which value stands for a slot, so that each has a partition of its own.
+"""Slots and routes: which number stands for a slot in the shuffle.
 
-Spark puts a row into the partition `murmur3(value) mod partitions`. With slots numbered 0, 1, 2 two
-of them often meet in one partition while another stays empty. So each slot is represented by the
-first number whose hash leads to its own partition, if there are as many partitions as slots. With
-another number of partitions nothing is wrong, only uneven.
+A *slot* is a unit of distribution, numbered 0 to n-1. Spark puts a row in the partition
+`murmur3(value) mod partitions`, so if rows were shuffled by slot, two slots would often share a
+partition while another stays empty. Rows are therefore shuffled by the *route* of their slot: the
+smallest number whose hash leads to the slot's own partition. That holds as long as there are as
+many partitions as slots; with another number the work is only spread less evenly.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import count
 
+ROUTE = "route"
+"""The column that packed rows are shuffled by, and the key of what is stored for a slot."""
+
 SEED = 42
 _MASK = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=64)
 def routes(slots: int) -> tuple[int, ...]:
-    """The value that stands for each slot.
+    """The route of each slot.
 
     >>> routes(1), [spark_hash(route) % 4 for route in routes(4)]
     ((0,), [0, 1, 2, 3])
@@ -28,6 +32,15 @@ def routes(slots: int) -> tuple[int, ...]:
         if len(found) == slots:
             return tuple(found[slot] for slot in range(slots))
     raise AssertionError("unreachable")
+
+
+def slot_of(route: int, slots: int) -> int:
+    """The slot that a route stands for.
+
+    >>> [slot_of(route, 4) for route in routes(4)]
+    [0, 1, 2, 3]
+    """
+    return routes(slots).index(route)
 
 
 def spark_hash(value: int) -> int:

@@ -1,17 +1,18 @@
-"""Clock events that move nothing: which they are, and when they may be left out.
+"""Clock events that move nothing: how to find them, and when to leave them out.
 
-Events of a clock type that no detector reads do only one thing: they move the clock. One that is
-older than another of its slot which arrived before it is *idle*: the clock stands at that other one
-or beyond it. An engine that is not fed the idle ones tells the same, to the last number.
+Events of a clock type that no detector reads do only one thing: they move the clock. Such an event
+is *idle* if an event of its slot that arrived earlier has a larger time: the clock is already at or
+beyond that one. An engine that is not fed the idle events gives exactly the same rows.
 
-That holds as long as every clock event is believed. One that is more than `max_skew` ahead of the
-clock is not, and then the idle ones count: three doubtful events in a row move the clock, unless a
-sound one comes between them; and the very first clock event is given up if those after it are far
-behind. Whoever packs the rows of one partition knows neither the other partitions nor the clock. So
-idle events travel beside the others, and are left out where both are known: if the clock before the
-batch is beyond doubt (at least two events have moved it, and none is waiting to be judged), and no
-clock event of the batch is more than `max_skew` ahead of it. The clock only rises, so then every
-clock event of the batch is believed. Otherwise the idle ones are put back in their places.
+That holds as long as every clock event is believed. An event that is more than `max_skew` ahead of
+the clock is not, and then idle events count: three doubtful events in a row move the clock unless a
+sound one comes between them, and the very first clock event is dropped if those after it are far
+behind. Where the rows of a partition are packed, neither the clock nor the other partitions are
+known. So idle events travel beside the others, and the operator, which knows both, leaves them out
+if the clock before the batch is beyond doubt (at least two events have moved it, and none is
+waiting to be judged) and no clock event of the batch is more than `max_skew` ahead of it. The clock
+only rises, so every clock event of the batch is then believed. Otherwise the idle events are put
+back in their places.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ import pyarrow.compute as pc
 
 from betimes.model.duration import LONGEST, Duration, microseconds
 from betimes.model.times import LAST
-from betimes.spark.job import ROUTE, Job
+from betimes.spark.job import ROW_SLOT, Job
 
 PLACE = "_betimes_place"
-"""Name of the column that says where among the others an idle event belongs."""
+"""The column that says where among the other rows an idle event belongs."""
 
 NONE_YET = -1
-"""In place of a time, as long as there is none."""
+"""Instead of a time, as long as there is none."""
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 
 class Packed(NamedTuple):
-    """The rows of one slot from a part of one partition, as they travel."""
+    """Rows of one slot from one partition, as they travel."""
 
     part: int
     number: int
     seen: int
-    """How many rows of the partition came since the last of these."""
+    """How many rows of the partition were read since the stream before."""
     highest: int
-    """The largest time of a clock event in the partition so far."""
+    """The largest time of a clock event of this slot in the partition so far."""
     events: bytes
     spare: bytes
     """The idle events; empty if there are none."""
@@ -57,7 +58,7 @@ class Packed(NamedTuple):
 def to_be_fed(
     streams: Sequence[Packed], clock: int | None, max_skew: int, put_back: Callable[..., bytes]
 ) -> list[bytes]:
-    """What an engine must be fed: without the idle events if `clock` leaves no doubt."""
+    """What to feed an engine: without the idle events if `clock` leaves no doubt."""
     ahead = max((stream.highest for stream in streams), default=NONE_YET)
     if clock is not None and ahead - clock <= max_skew:
         return [stream.events for stream in streams]
@@ -68,7 +69,7 @@ def to_be_fed(
 
 
 def set_aside(rows: pa.Table, idle: Mask) -> tuple[pa.Table, pa.Table]:
-    """The rows without the idle ones, and those, each with its place."""
+    """The rows without the idle ones, and the idle ones, each with its place."""
     mask = pa.array(idle)
     spare = rows.filter(mask).append_column(PLACE, pa.array(np.flatnonzero(idle)))
     return rows.filter(pc.invert(mask)), spare
@@ -96,16 +97,16 @@ class Thinner:
     """Finds idle events in the rows of one partition."""
 
     clock: str | int
-    """What clock events have in the column of types."""
+    """The value of clock events in the column of types."""
     time: str
     type: str
     arrival: str | None
     paths: dict[int, _Path] = field(default_factory=dict)
-    """How far the clock has come, by slot."""
+    """How far the clock has come in each slot."""
 
     @classmethod
     def of(cls, job: Job) -> Thinner | None:
-        """The thinner of a job, or None if no event is without effect."""
+        """The thinner of a job, or None if every event has an effect."""
         if job.ticking is None or job.order == "key":
             return None
         numbers = job.numbered
@@ -113,7 +114,7 @@ class Thinner:
         return cls(clock, job.time, job.type, job.arrival)
 
     def idle(self, rows: pa.Table) -> Mask | None:
-        """Which of the next rows of the partition are idle events; None if none is."""
+        """Which of the next rows of the partition are idle events; None if none are."""
         ticks = self._ticks(rows)
         where = np.flatnonzero(ticks)
         if not len(where):
@@ -133,7 +134,7 @@ class Thinner:
         return NONE_YET if path is None else path.highest
 
     def _ticks(self, rows: pa.Table) -> Mask:
-        """Which rows are clock events; those that will be rejected are none."""
+        """Which rows are clock events, except those that will be rejected."""
         names = [self.time] if self.arrival is None else [self.time, self.arrival]
         types: Any = rows[self.type]
         ticks: Any = pc.equal(types, pa.scalar(self.clock, types.type))
@@ -156,11 +157,11 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 def _by_slot(rows: pa.Table, where: Ints) -> Iterator[tuple[int, Ints]]:
-    """Which of the rows at these places belong to each slot."""
-    if ROUTE not in rows.column_names:
+    """For each slot, which of these rows belong to it."""
+    if ROW_SLOT not in rows.column_names:
         yield 0, where
         return
-    slots = rows[ROUTE].to_numpy()[where]
+    slots = rows[ROW_SLOT].to_numpy()[where]
     order = np.argsort(slots, kind="stable")
     slots = slots[order]
     ends = [0, *(np.flatnonzero(np.diff(slots)) + 1), len(slots)]
@@ -170,10 +171,10 @@ def _by_slot(rows: pa.Table, where: Ints) -> Iterator[tuple[int, Ints]]:
 
 @dataclass
 class _Path:
-    """How far the clock has come by the clock events of one slot in one partition."""
+    """How far the clock events of one slot in one partition have moved the clock."""
 
     top: int = NONE_YET
-    """The largest time among those that certainly arrived before the next ones."""
+    """The largest time among the events that certainly arrived before the next ones."""
     highest: int = NONE_YET
     arrived: int | None = None
 
@@ -183,7 +184,7 @@ class _Path:
         if arrivals is not None:
             ordered = bool((np.diff(arrivals) >= 0).all())
             if not ordered or (self.arrived is not None and int(arrivals[0]) < self.arrived):
-                # Not in order of arrival: what came before what is only known after the shuffle.
+                # Not in order of arrival: which came first is only known after the shuffle.
                 self.top, self.arrived = NONE_YET, None
                 return np.zeros(len(ts), bool)
             self.arrived = int(arrivals[-1])

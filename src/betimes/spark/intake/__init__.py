@@ -1,0 +1,1 @@
+"""What leaves the JVM, and how: the rows that are needed, packed by slot for the shuffle."""

@@ -1,0 +1,88 @@
+"""`detect`: a DataFrame of events in, a DataFrame of changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from betimes.engine import Hierarchy
+from betimes.model import Duration, OptionError
+from betimes.spark.intake.selection import check_columns, is_narrow, numbered, take_in
+from betimes.spark.job import Job
+from betimes.spark.query.batch import detect_batch
+from betimes.spark.query.origin import labelled, registered
+from betimes.spark.slots.operator import detect_stream
+from betimes.spark.slots.rows import COLUMNS
+from betimes.spark.telemetry.readings import collected
+
+
+def detect(
+    df: DataFrame,
+    hierarchy: Hierarchy,
+    *,
+    time: str = "ts",
+    type: str = "type",
+    arrival: str | None = None,
+    by: str | None = None,
+    order: str = "shared",
+    results: str = "provisional",
+    idle: Duration | None = None,
+    slots: int | None = None,
+    payload: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Detect complex events in a streaming or batch DataFrame; returns a DataFrame of changes.
+
+    The result has the columns of a change, and `slot`. You can transform it like any other
+    DataFrame and then `write` it. The changes of a batch DataFrame include the end of the stream;
+    those of a stream do not (see `Run.finish`).
+
+    Parameters:
+        df: The events, one per row.
+        hierarchy: The detectors.
+        time: The column that says when an event occurred: microseconds, or a timestamp.
+        type: The column with the type of an event.
+        arrival: The column that rows arrived in the order of; without it, the order of the source.
+        by: The column with the key; each key is a separate stream.
+        order: "shared" for one clock per slot, "key" for one per key.
+        results: "provisional" for early results, "final" for only those that are never taken back.
+        idle: After this long without events, time passes with the wall clock, so that results
+            settle; without it, they wait for the next event.
+        slots: How many engines share the work: 4 with `by`, else 1.
+        payload: The columns that detectors read; the others never leave Spark.
+        columns: New names for columns of the result, such as `{"ts": "at"}`.
+        options: Options of `Engine`.
+    """
+    job = Job.of(
+        hierarchy, time=time, type=type, arrival=arrival, by=by, order=order, results=results,
+        idle=idle,
+        slots=slots if slots is not None else 1 if by is None else 4, options=options,
+    )  # fmt: skip
+    names = _check_names(columns or {})
+    check_columns(df, job)
+    rows = take_in(df, job, payload)
+    if not df.isStreaming:
+        return labelled(detect_batch(rows, job), names)
+    rows = numbered(rows, job)
+    job = replace(job, narrow=is_narrow(rows))
+    return registered(collected(detect_stream(rows, job)), job, names)
+
+
+def _check_names(names: Mapping[str, str]) -> dict[str, str]:
+    for name in names:
+        if name not in COLUMNS:
+            near = get_close_matches(name, COLUMNS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(
+                f"expected columns= to rename columns of the changes, {list(COLUMNS)}, got "
+                f"{name!r}{hint}"
+            )
+    renamed = [names.get(name, name) for name in COLUMNS]
+    if len(set(renamed)) < len(renamed):
+        raise OptionError(f"expected columns= to keep names apart, got {renamed}")
+    return dict(names)

@@ -1,0 +1,1 @@
+"""How a query is doing: counts and readings on their way to the driver, and who listens there."""
