@@ -28,26 +28,22 @@ import argparse
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.racing import Contender, Race, Target, progress_bar, race, report
-from betimes.apps.soccer.disorder import PRESETS, Delays, disordered
+from benchmarks.snippet import BATCH, MS, Snippet
+from betimes.apps.soccer.disorder import PRESETS
 from betimes.apps.soccer.hierarchy import soccer
-from betimes.apps.soccer.simulator import simulate
 from betimes.apps.soccer.stadium import SIMULATED
 from betimes.engine import Engine
 from betimes.engine.codec import loads
 from betimes.engine.stats import DetectorStats
 from betimes.model.change import Change, fold
 
-MS = 1_000
-BATCH = 100 * MS
-"""Microseconds of arrivals that are fed at once."""
 SPEED = 4
 """Times the speed of the match at which speculation has to keep up."""
 EXPERT, EXPERT_LEVEL = 500 * MS, 25 * MS
@@ -56,33 +52,6 @@ PAPERS = {"pure buffering": 1.1, "adaptive": 14.9}
 WATCHED = 20
 """Memory is looked at after every so many batches."""
 Readings = dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True)
-class Snippet:
-    """Part of a match: positions in order of time and in order of arrival."""
-
-    seconds: float
-    in_order: pa.Table
-    arrivals: pa.Table
-
-    @classmethod
-    def of(cls, seconds: float, delays: Delays) -> Snippet:
-        match = simulate(seconds, seed=1)
-        tables = list(match.tables())
-        arrivals = pa.concat_tables(disordered(tables, delays, seed=1)).combine_chunks()
-        return cls(seconds, pa.concat_tables(tables).combine_chunks(), arrivals)
-
-    def batches(self) -> Iterator[tuple[int, pa.Table]]:
-        """Arrivals in batches, each with the time at which its last position has arrived."""
-        arrived = self.arrivals["arrived"].to_numpy()
-        table = self.arrivals.drop_columns(["seq", "arrived"])
-        ends = np.arange(BATCH, int(arrived[-1]) + BATCH, BATCH)
-        borders = np.searchsorted(arrived, ends)
-        low = 0
-        for end, high in zip(ends.tolist(), borders.tolist(), strict=True):
-            yield end, table.slice(low, high - low)
-            low = high
 
 
 @dataclass

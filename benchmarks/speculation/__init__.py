@@ -1,0 +1,1 @@
+"""What speculation wins and costs; see `__main__`."""
