@@ -125,7 +125,9 @@ STREAMS: dict[str, Callable[[], EventBatch]] = {
     "apart": _apart,
     "readings": partial(readings_stream, 6_000),
     "positions": _positions,
-} | {f"phones {name}": partial(EventBatch.of, stream) for name, stream in phone_streams()}
+}
+for _name, _stream in phone_streams():
+    STREAMS[f"phones {_name}"] = partial(EventBatch.of, _stream)
 
 
 # The jobs.
