@@ -28,6 +28,14 @@ def keyed_stream(n: int, *, keys: int = KEYS, seed: int = 1) -> EventBatch:
     return EventBatch(stream.ts, stream.codes, stream.types, payload)
 
 
+def keyed_columns(n: int, *, keys: int = KEYS, seed: int = 1) -> EventBatch:
+    """The same with the payload in Arrow columns."""
+    stream = keyed_stream(n, keys=keys, seed=seed)
+    assert isinstance(stream.payload, list)
+    table = pa.Table.from_pylist(stream.payload)
+    return EventBatch(stream.ts, stream.codes, stream.types, table)
+
+
 def readings_stream(n: int, *, seed: int = 1) -> EventBatch:
     """`sensor_stream` with eight columns of numbers; about 22 peaks in 1,000 readings."""
     stream = sensor_stream(n, seed=seed)

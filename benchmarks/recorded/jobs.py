@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.engines import snapshots
 from benchmarks.recorded.hierarchies import HIERARCHIES
 from benchmarks.snippet import Snippet
-from benchmarks.streams import keyed_stream, phone_streams, readings_stream
+from benchmarks.streams import keyed_columns, keyed_stream, phone_streams, readings_stream
 from betimes import BetimesError, ChangeBatch, Engine, EventBatch
 from betimes.apps.soccer.disorder import PRESETS
 
@@ -88,9 +88,7 @@ def _keyed() -> EventBatch:
 
 @cache
 def _columns() -> EventBatch:
-    rows = _keyed()
-    assert isinstance(rows.payload, list)
-    return EventBatch(rows.ts, rows.codes, rows.types, pa.Table.from_pylist(rows.payload))
+    return keyed_columns(6_000, keys=8)
 
 
 @cache
