@@ -1,4 +1,4 @@
-"""Engines of this version and of an earlier one, behind one call."""
+"""What engines of different versions call differently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from betimes import Engine
 
 
 def snapshots(model: int | str) -> dict[str, Any]:
-    """The option that says how far apart snapshots are; versions before 0.2 call it `checkpoints`.
+    """The engine option for the spacing of snapshots; it used to be called `checkpoints`.
 
     >>> Engine(hierarchy, **snapshots(1))  # doctest: +SKIP
     """

@@ -13,7 +13,7 @@ from betimes.apps.soccer.simulator import simulate
 
 MS = 1_000
 BATCH = 100 * MS
-"""Microseconds of arrivals that are fed at once."""
+"""Microseconds of arrivals per batch."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Snippet:
         return cls(seconds, pa.concat_tables(tables).combine_chunks(), arrivals)
 
     def batches(self) -> Iterator[tuple[int, pa.Table]]:
-        """Arrivals in batches, each with the time at which its last position has arrived."""
+        """Arrivals in batches, each with the time by which all of it has arrived."""
         arrived = self.arrivals["arrived"].to_numpy()
         table = self.arrivals.drop_columns(["seq", "arrived"])
         ends = np.arange(BATCH, int(arrived[-1]) + BATCH, BATCH)

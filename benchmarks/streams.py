@@ -16,7 +16,7 @@ CLOCK = "ball"
 """The type of the clock events in `sensor_stream`."""
 KEYS = 64
 PHONES = Path(__file__).resolve().parents[2] / "shared" / "data" / "phones"
-"""Recordings of phones; not part of the project, and may be missing."""
+"""Recordings of phones. They are not part of the project and may be missing."""
 
 
 def keyed_stream(n: int, *, keys: int = KEYS, seed: int = 1) -> EventBatch:
@@ -45,7 +45,7 @@ def readings_stream(n: int, *, seed: int = 1) -> EventBatch:
 
 
 def phone_streams() -> Iterator[tuple[str, EventBatch]]:
-    """Each recording of phones that is there, with its name; all messages move the clock."""
+    """The recordings of phones that exist, with their names."""
     for path in sorted(PHONES.glob("*.csv")):
         table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=";"))
         ts = table["S.Client.Detection.Time"].to_numpy().astype(np.int64) * 1000

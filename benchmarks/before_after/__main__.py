@@ -1,13 +1,12 @@
 """How fast two commits are, side by side: `python -m benchmarks.before_after REV [--rounds N]`.
 
-The benchmarks are those of this tree. Only the library differs: that of `REV`, from a worktree in a
-temporary folder, and that of this tree. A shared machine speeds up and slows down by more than the
-differences that matter, so every round runs a job on both, one after the other, each in a new
-process; the side that goes first changes with every round. A first round is not counted: numba
-compiles for it.
+The benchmarks are those of this tree; only the library differs. The old one is checked out into a
+temporary folder, the new one is that of this tree. The speed of a shared machine varies by more
+than the differences that matter, so every round runs each job on both libraries, one after the
+other, in new processes, and the order alternates. The first round does not count: numba compiles.
 
-Rates are medians over the rounds, and so is the ratio, new over old within a round; its spread is
-the smallest and the largest. The exit code is 1 if a ratio is below `--least` (0.95).
+A rate is the median over the rounds. A ratio is the median of new / old within a round; its spread
+is the smallest and the largest. The exit code is 1 if a ratio is below `--least` (0.95).
 """
 
 from __future__ import annotations
@@ -79,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("revision", metavar="REV", help="the commit to compare with")
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--only", default="", metavar="NAME", help="jobs with this in their name")
-    parser.add_argument("--spark", action="store_true", help="run the job on Spark, too")
+    parser.add_argument(
+        "--spark", action="store_true", help="also run the job on Spark (needs Java)"
+    )
     parser.add_argument("--least", type=float, default=0.95, help="the smallest ratio to accept")
     options = parser.parse_args(arguments)
     names = [n for n in JOBS if options.only in n and (options.spark or n != SPARK)]

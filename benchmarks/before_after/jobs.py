@@ -1,10 +1,10 @@
-"""What is measured: each job gives back how many events (or imports) it managed per second.
+"""What is measured: each job returns how many events (or imports) it handles per second.
 
 `python -m benchmarks.before_after.jobs NAME` runs one job on the library that `import betimes`
-finds, and prints the rate. A job runs once untimed, on part of its stream: that compiles what numba
-has not cached, and fills the caches. Then it runs `REPEATS` times, and the median counts.
+finds, and prints the rate. A job first runs untimed on part of its stream: numba compiles what is
+not cached, and caches fill. Then it runs `REPEATS` times, and the median counts.
 
-Only names that users may import: the jobs have to run on older commits, too.
+Imports only what users may import, because the jobs also run on older commits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from betimes.testing import sensor_stream
 
 REPEATS = 3
 WARM_UP = 10
-"""The untimed run takes this part of the stream."""
+"""The untimed run takes one part in this many of the stream."""
 IMPORTS = 5
 SECONDS_OF_SOCCER = 10.0
 MICRO_BATCH = 200_000

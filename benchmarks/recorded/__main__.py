@@ -1,12 +1,12 @@
 """Whether two commits give the same rows: `python -m benchmarks.recorded --against REV`.
 
-A fixed set of jobs (`jobs.py`) runs on the library of each commit, in a process of its own, and
-every change row is written down with all of its columns, and so are the readings that do not depend
-on measured time. The table says for each job whether both wrote the same, or where they first
-differ. The exit code is 1 if any job differs.
+A fixed set of jobs (`jobs.py`) runs on the library of each commit, in separate processes. Each job
+records every change row with all of its columns, and the readings that do not depend on measured
+time. The table says for each job whether both recordings are identical, or where they first differ.
+The exit code is 1 if any job differs.
 
-`python -m benchmarks.recorded --to FOLDER` only writes, a file of JSON lines for each job, with the
-library that `import betimes` finds.
+`python -m benchmarks.recorded --to FOLDER` only records: it runs the jobs on the library that
+`import betimes` finds, and writes a file of JSON lines per job.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def difference(old: Sequence[Row], new: Sequence[Row]) -> str | None:
     place = differing[0]
     before, after = pairs[place]
     if before is None or after is None:
-        what = f"only the {'old' if after is None else 'new'} one has {before or after}"
+        what = f"only the {'old' if after is None else 'new'} recording has {before or after}"
     else:
         keys = sorted(before.keys() | after.keys())
         changed = [k for k in keys if before.get(k) != after.get(k)]
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--against", metavar="REV", help="the commit to compare with")
-    what.add_argument("--to", type=Path, metavar="FOLDER", help="only write the rows, to a folder")
+    what.add_argument("--to", type=Path, metavar="FOLDER", help="only record, into a folder")
     parser.add_argument("--only", default="", metavar="TEXT", help="jobs with this in their name")
     options = parser.parse_args(arguments)
     if options.to is not None:

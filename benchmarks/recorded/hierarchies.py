@@ -1,6 +1,6 @@
 """The hierarchies of the recorded runs: every kind of detector, on one to three levels.
 
-Only names that users may import: the module has to run on older commits, too.
+Imports only what users may import, because this module also runs on older commits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The recorded runs: a hierarchy, a stream, options, and what happens between the batches.
 
-Nothing here may depend on measured time: engines get a clock that stands still, snapshots have a
-fixed distance, and attenuation is never adaptive.
+Nothing here may depend on measured time: engines get a frozen clock, the spacing of snapshots is
+fixed, and attenuation is never adaptive.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from betimes.apps.soccer.disorder import PRESETS
 Row = dict[str, Any]
 STATS = ("clock", "slack", "attenuation", "buffered", "released", "handled", "replays", "replayed",
          "retracted", "late", "errors", "latency_provisional", "latency_final")  # fmt: skip
-"""What a run must do again exactly; the other readings are measured, or about memory."""
+"""Readings that must be equal; the others depend on measured time, or are about memory."""
 FIXED = {"attenuation": 0.3, "retraction": "full", "time": lambda: 0.0, **snapshots(16)}
 SECONDS_OF_SOCCER = 4.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run. `between` says what to do before the batch of a number."""
+    """One run. `between` maps the number of a batch to what happens before it."""
 
     hierarchy: str
     stream: str = "rows"
     batch: int = 100
     between: dict[int, str] = field(default_factory=dict)
     ends: bool = True
-    """Whether time runs out in the end: `finish(advance=...)`."""
+    """Whether time runs out at the end: `finish(advance=...)`."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def engine(self) -> Engine:
@@ -101,7 +101,7 @@ def _skewed() -> EventBatch:
 
 @cache
 def _apart() -> EventBatch:
-    """Every key has its own time, minutes apart from the others."""
+    """The times of the keys are minutes apart."""
     rows, ts = _columns(), _columns().ts.copy()
     assert isinstance(rows.payload, pa.Table)
     ts += rows.payload["key"].to_numpy() * 120_000_000
@@ -131,7 +131,7 @@ for _name, _stream in phone_streams():
 # The jobs.
 
 EVERYWHERE = ("keyed", "three levels", "slices by key", "timed", "compiled", "mixed")
-"""One hierarchy of each kind, for what must hold for all kinds."""
+"""One hierarchy of each kind; they run with every variant of the options."""
 TOO_LITTLE = {"slack": "20ms", "retention": "60ms"}
 
 

@@ -1,27 +1,29 @@
 """What the pipeline costs: `python -m benchmarks.spark_pipeline [--quick] [--events N] [--json]`.
 
-`A !(A|B) C` by key on the stream of the other benchmarks, from Parquet files, one a micro-batch, to
-a sink that writes nothing. All contenders run in one session with the same settings:
+`A !(A|B) C` by key on the stream of the other benchmarks, from Parquet files, one per micro-batch,
+to a sink that writes nothing. All contenders run in one session with the same settings:
 
 * *detect*: this library, with a compiled pattern and speculation (attenuation 0.3);
-* *ceiling*: `mapInArrow` that hands on what it gets. It has no state and no shuffle;
-* *by hand*: what one writes without it, `applyInPandasWithState` and `transformWithStateInPandas`
-  grouped by key: events go through a heap one by one, and come out when they are 150 ms behind the
-  newest of their key, a bound that somebody has to know. They get all rows, as `detect` does: the
-  clock events, seven of eight, tell how far a key has come. The targets are judged by these.
-* *tuned*: the better of them by somebody who has thought about speed, too: sorts once a batch, and
-  drops clock events with pandas before. *Filtered*: who leaves them in the source; a key then comes
-  no further than its own A, B and C, so its last matches wait for its next event.
+* *ceiling*: `mapInArrow` that passes rows through. It has no state and no shuffle;
+* *by hand*: what you would write without this library, with `applyInPandasWithState` and with
+  `transformWithStateInPandas`, grouped by key: events go through a heap one by one, and come out
+  when they are 150 ms behind the newest of their key, a bound that somebody has to know. They get
+  all rows, as `detect` does: the clock events, seven of eight, tell how far a key has come. The
+  targets compare with these.
+* *tuned*: the better of the two, optimised for speed: it sorts once per batch, and drops clock
+  events with pandas first. *Filtered*: it drops them in the source; a key then advances only with
+  its own A, B and C, so its last matches wait for its next event.
 
 A rate is rows over the median time of a micro-batch, without the first two of each run, in which
 workers start. Contenders take turns, and a ratio is the median of the ratios within a round. The
-first laps are not timed: the JVM compiles for a while, and in the first one every contender must
-find exactly the matches that sorting the whole stream gives, as far as the bound lets it come.
+first laps are not timed, because the JVM is still compiling. In the first one, every contender must
+find exactly the matches that sorting the whole stream gives, as far as the bound allows.
 
-*Growth*: `detect` alone, with more keys, and micro-batches of 100 rows on engines that hold 1 MB
-and more; beside it, what `applyInPandasWithState` takes only to carry as many bytes to Python and
-back. *Settings*: what a micro-batch takes with one setting put back to Spark's default; and what it
-takes, as does the ceiling, without a limit of bytes, which `write` lifts if rows are numbers.
+*Growth*: `detect` alone, with more keys, and with micro-batches of 100 rows on engines that hold
+1 MB and more; next to it, the time that `applyInPandasWithState` needs only to carry as many bytes
+to Python and back. *Settings*: the time of a micro-batch with one setting back at Spark's default;
+and the time that it and the ceiling take without the byte limit, which `write` lifts if all columns
+are numbers.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.description = __doc__
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--events", type=int, default=2_000_000, help="length of the stream")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows the way")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="betimes-bench-"))
@@ -78,7 +80,7 @@ Found = tuple[list[Race], list[Target], dict[str, dict[str, str]]]
 
 
 def run_quick(bench: Bench) -> Found:
-    """Shows the way; too short to judge by."""
+    """A small run, too short for conclusions."""
     rows = 50_000
     files = bench.files("few", 4 * rows, rows, 64)
     names = ["ceiling", "detect", *HANDMADE]

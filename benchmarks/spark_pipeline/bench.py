@@ -19,7 +19,7 @@ from betimes import spark as bs
 from betimes.spark.settings import query_settings
 
 SLOTS = 1
-"""Partitions and slots. On two cores everybody is faster with one, as long as keys are few."""
+"""Partitions and slots. On two cores, everyone is faster with one while keys are few."""
 WARM_UP = 2
 LAPS = 2
 """Laps that are not timed."""
@@ -35,7 +35,7 @@ class Bench:
     slots: int = SLOTS
     settings: dict[str, str] = field(default_factory=dict)
     narrow: bool = False
-    """Whether the limit of bytes for an Arrow batch is lifted."""
+    """Whether the byte limit for an Arrow batch is lifted."""
 
     def files(
         self, name: str, events: int, rows: int, keys: int, *, before: pa.Table | None = None
@@ -44,10 +44,10 @@ class Bench:
         return write_stream(self.folder / name, events, rows, keys, before=before)
 
     def run(self, name: str, files: Path, *, checked: bool = False, skip: int = WARM_UP) -> float:
-        """The seconds that a micro-batch took, in the middle, without the first ones."""
+        """The median seconds of a micro-batch, without the first ones."""
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         rows = CONTENDERS[name](reader.parquet(str(files)), self.slots)
-        # Never the same place twice: the state store still tidies up after a query has ended.
+        # Never the same folder twice: the state store still cleans up after a query has ended.
         checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=self.folder)
         keep = checked and name != "ceiling"
         writer = rows.writeStream.format("memory" if keep else "noop").outputMode("append")
@@ -91,7 +91,7 @@ class Bench:
 
 
 def better(race: Race) -> float:
-    """Against the better of those written by hand."""
+    """The ratio to the better of the hand-written ones."""
     return min(race.ratio("detect", name) for name in HANDMADE)
 
 

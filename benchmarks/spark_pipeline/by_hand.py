@@ -19,7 +19,7 @@ BOUND = 150_000
 
 
 class Matcher:
-    """`A !(A|B) C` of one key: what is open, and what was found."""
+    """`A !(A|B) C` for one key: what is open, and what was found."""
 
     def __init__(self, since: int | None) -> None:
         self.since = since
@@ -39,7 +39,7 @@ Buffer = list[tuple[int, str]]
 
 
 def advance(buffer: Buffer, newest: int, match: Matcher, more: pd.DataFrame) -> tuple[Buffer, int]:
-    """Take events of one key, one by one; give up the oldest that are beyond the bound."""
+    """Take the events of one key, one by one; release those that are beyond the bound."""
     for event in zip(more["ts"].tolist(), more["type"].tolist(), strict=True):
         heappush(buffer, event)
         newest = max(newest, event[0])
@@ -51,7 +51,7 @@ def advance(buffer: Buffer, newest: int, match: Matcher, more: pd.DataFrame) -> 
 def advance_tuned(
     buffer: Buffer, newest: int, match: Matcher, more: pd.DataFrame
 ) -> tuple[Buffer, int]:
-    """The same, sorting once a batch, and without clock events in the buffer."""
+    """The same, sorting once per batch, and without clock events in the buffer."""
     newest = max(newest, int(more["ts"].max()))
     more = more[more["type"] != "X"]
     buffer = sorted([*buffer, *zip(more["ts"].tolist(), more["type"].tolist(), strict=True)])
@@ -82,7 +82,7 @@ def step(
 
 
 class WithState(StatefulProcessor):
-    """With the newer operator."""
+    """The same with the newer operator."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("buffer", BUFFER)

@@ -14,7 +14,7 @@ Match = tuple[int, int, int]
 
 
 def expected(files: Path, name: str) -> set[Match]:
-    """The matches of a stream that is sorted as a whole, up to the bound if there is one."""
+    """The matches of the stream sorted as a whole, up to the bound if the contender has one."""
     rows = pq.read_table(files).to_pandas()
     looked_at = rows[rows["type"] != "X"] if name == "filtered" else rows
     newest = looked_at.groupby("key")["ts"].max().to_dict()
@@ -33,7 +33,7 @@ def expected(files: Path, name: str) -> set[Match]:
 
 
 def found_by(name: str, rows: list[Any]) -> set[Match]:
-    """The matches in what a contender gave, changes folded."""
+    """The matches in the rows of a contender; changes are folded."""
     if name != "detect":
         return {(row.key, row.first, row.last) for row in rows}
     standing: dict[str, Match] = {}
@@ -51,11 +51,11 @@ def check(name: str, files: Path, rows: list[Any]) -> None:
         return
     got, wanted = found_by(name, rows), expected(files, name)
     if name == "detect":
-        # The stream goes on: of its last instants not everything has been released.
+        # The stream has not ended: not everything of its last instants has been released.
         end = max((last for _, _, last in wanted), default=0) - 2 * BOUND
         got, wanted = ({match for match in each if match[2] <= end} for each in (got, wanted))
     if got != wanted:
         raise RuntimeError(
-            f"expected {name} to find {len(wanted)} matches in {files}, it lacks "
-            f"{len(wanted - got)} and has {len(got - wanted)} that are none"
+            f"expected {name} to find the {len(wanted)} matches in {files}, but it misses "
+            f"{len(wanted - got)} of them and found {len(got - wanted)} others"
         )

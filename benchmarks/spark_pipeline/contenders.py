@@ -52,7 +52,7 @@ def hand_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def carried(size: int) -> Plan:
-    """Another stateful operator with so many bytes of state, which it leaves as they are."""
+    """Another stateful operator that holds `size` bytes of state and never changes them."""
 
     def handle(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState

@@ -1,4 +1,4 @@
-"""*Growth* with keys and with state; *settings*: what each of them wins."""
+"""*Growth* with keys and with state; *settings*: what each of them gains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.spark_pipeline.contenders import CONTENDERS, carried, touches
 from betimes import Engine, EventBatch
 
 MOST_CARRIED = 32 * 2**20
-"""With 100 MB of state, the other operator needs more than the gigabyte that the JVM has."""
+"""With 100 MB of state, the other operator needs more than the 1 GB of the JVM."""
 
 
 def growth_with_keys(bench: Bench, rows: int, numbers: Sequence[int]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def growth_with_keys(bench: Bench, rows: int, numbers: Sequence[int]) -> dict[st
 
 
 def growth_with_state(bench: Bench, numbers: Sequence[int]) -> dict[str, str]:
-    """Small micro-batches on engines in which so many keys have an open `A`."""
+    """Small micro-batches on engines in which many keys have an open `A`."""
     found = {}
     for keys in numbers:
         opened = pa.table(
@@ -48,7 +48,7 @@ def growth_with_state(bench: Bench, numbers: Sequence[int]) -> dict[str, str]:
         if size <= MOST_CARRIED:
             CONTENDERS["carried"] = carried(size)
             beside = bench.run("carried", files, skip=4)
-            took += f"; only to carry it with applyInPandas: {beside * 1000:,.0f} ms"
+            took += f"; carrying it with applyInPandas alone: {beside * 1000:,.0f} ms"
         found[f"{size / 2**20:,.0f} MB ({keys:,} open keys)"] = took
     CONTENDERS.pop("carried", None)
     return found
@@ -62,10 +62,10 @@ DEFAULTS = {
     "no checksum files (local disk)": {
         "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs"
     },
-    "50,000 rows an Arrow batch": {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"},
+    "50,000 rows per Arrow batch": {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"},
     "a partition for each slot": {"spark.sql.shuffle.partitions": "8"},
 }
-"""Settings of a query, and what they would be without us (of partitions, a few of the 200)."""
+"""Settings of a query, and their values without us (partitions: 8 instead of Spark's 200)."""
 
 SESSION_DEFAULTS = {
     "unix sockets": {"spark.python.unix.domain.socket.enabled": "false"},
@@ -76,7 +76,7 @@ SESSION_DEFAULTS = {
 def what_settings_win(
     bench: Bench, defaults: dict[str, dict[str, str]], files: dict[str, Path], rounds: int
 ) -> dict[str, str]:
-    """How many times as long a micro-batch takes without each of them."""
+    """The time of a micro-batch without each setting, as a multiple of the time with it."""
     benches = {"": bench} | {name: replace(bench, settings=s) for name, s in defaults.items()}
     took: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
@@ -94,18 +94,18 @@ def what_settings_win(
 
 
 def what_no_limit_wins(bench: Bench, files: Path, rounds: int) -> dict[str, str]:
-    """How long a micro-batch takes if Spark need not know how large batches for Python are."""
+    """The time of a micro-batch if Spark does not have to track the size of Arrow batches."""
     benches = (replace(bench, narrow=True), bench)
     found = {}
     for name in ("detect", "ceiling"):
         pairs = [[each.run(name, files) for each in benches] for _ in range(rounds)]
         ratio = statistics.median(without / within for without, within in pairs)
-        found[f"{name}, rows without a limit of bytes"] = f"x {ratio:.2f}"
+        found[f"{name}, rows without a byte limit"] = f"x {ratio:.2f}"
     return found
 
 
 def what_session_wins(bench: Bench, files: dict[str, Path]) -> dict[str, str]:
-    """The same for settings that a session is started with."""
+    """The same for settings that take effect when a session starts."""
     took: dict[tuple[str, str], float] = {}
     spark = bench.spark
     sessions: dict[str, dict[str, str]] = {"": {}} | SESSION_DEFAULTS

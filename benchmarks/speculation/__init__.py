@@ -1,1 +1,1 @@
-"""What speculation wins and costs; see `__main__`."""
+"""What speculation gains and costs; see `__main__`."""

@@ -1,20 +1,21 @@
-"""What speculation wins and costs: `python -m benchmarks.speculation [--quick]`.
+"""What speculation gains and costs: `python -m benchmarks.speculation [--quick]`.
 
-* *Latency*: stream time from an output's `ts` to the clock at which the engine made it, a mean over
-  the final result. Where an output was taken back and made again, the last time counts. The machine
-  is simulated: it is idle until the stream's time has come, and every event that a detector handles
-  takes it a fixed time; so `adaptive` finds the same way in every run. Buffering is attenuation 1.
-* *Retraction*: events touched by taking back (outputs retracted, events handled again) and the CPU
-  time of the techniques, in three hierarchies of five levels. In the first, states forget: after a
-  wrong event they soon are what they would have been. In the second, upper levels carry on for
-  good. In the third, every event changes all outputs after it, and states are free to save but dear
-  to compare: made to be hard for on demand. A snapshot is taken before every event: the adaptive
-  model goes by measured time, and would make counts differ from run to run.
+* *Latency*: stream time from an output's `ts` to the clock at which the engine made it, averaged
+  over the final result. If an output was taken back and made again, the last time counts. The
+  machine is simulated: it is idle until the stream reaches the next batch, and every event that a
+  detector handles takes a fixed time, so `adaptive` behaves the same in every run. Buffering is
+  attenuation 1.
+* *Retraction*: the events that retraction touches (outputs retracted, events handled again) and the
+  CPU time of each technique, in three hierarchies of five levels. In the first, states forget: soon
+  after a wrong event they are what they would have been without it. In the second, the upper levels
+  never forget. In the third, every event changes all outputs after it, and states are free to save
+  but expensive to compare: the worst case for on demand. A snapshot is taken before every event:
+  the adaptive model depends on measured time, so counts would differ from run to run.
 * *Throughput*: `A !B C` by key in plain Python, against a loop that sorts the whole stream (it
   knows the future), builds the same `Event` objects and calls the same detector.
-* *Columns*: peaks of a reading, found per batch in columns of an Arrow table, against the same per
-  event, and against one call with the whole stream sorted (it knows the future).
-* *Snapshots*: memory against the size of the state, by checkpoint model.
+* *Columns*: peaks of a reading, found per batch in the columns of an Arrow table, against the same
+  detector per event, and against one call with the whole stream sorted (it knows the future).
+* *Snapshots*: memory against the size of the state, by snapshot model.
 
 All runs that are compared must come to the same final result.
 """
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speculation", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--events", type=int, default=300_000, help="length of the stream")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows the way")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     size = Size.of(options.events, quick=options.quick)
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         targets += judged
     throughput, judged = race_throughput(size)
     columns, more = race_columns(size)
-    # A quick run is too short to judge by.
+    # A quick run is too short for conclusions.
     targets = [] if options.quick else [*targets, *judged, *more]
     report([*races, throughput, columns], targets, readings=readings, as_json=options.json)
 

@@ -1,4 +1,4 @@
-"""*Columns*: a detector per batch, beside the same per event."""
+"""*Columns*: a detector per batch, against the same detector per event."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Touch:
 
 @dataclass
 class Pass:
-    """Two touches of a team, each of them part of one pair only."""
+    """Two touches by a team; a touch is part of at most one pair."""
 
     first: int | None = None
 
@@ -83,7 +83,7 @@ class Pass:
 
 @dataclass
 class AnyPass:
-    """Two touches of different players in a row; a third may make a pair with the second."""
+    """Two consecutive touches by different players; a third may pair with the second."""
 
     last: int | None = None
 
@@ -118,7 +118,7 @@ class Recent:
 
 @dataclass
 class Alarm:
-    """A team has passed much more often than another."""
+    """A team has passed much more often than another team."""
 
     counts: dict[int, int] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ class Alarm:
 
 
 class Numbered:
-    """Numbers events and tells every n-th; the last ones are free to save, but dear to compare."""
+    """Numbers events and emits every n-th; its state is free to save but expensive to compare."""
 
     def __init__(self, emits: str, *, every: int = 1, remembers: int = 100) -> None:
         self.emits = emits
@@ -174,7 +174,7 @@ def five_levels(*, forgets: bool) -> Hierarchy:
 
 @dataclass
 class Ring:
-    """A state of so many numbers, of which every event changes one."""
+    """A state of many numbers, one of which changes with every event."""
 
     numbers: list[int]
     place: int = 0

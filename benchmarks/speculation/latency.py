@@ -23,11 +23,11 @@ class Machine:
         self._cost = cost
 
     def wait(self, ts: int) -> None:
-        """The stream has come to this time; a machine that lags behind does not wait."""
+        """Sleep until the stream reaches `ts`; a machine that lags behind does not wait."""
         self.now = max(self.now, ts / 1e6)
 
     def runs(self, detector: type[Any]) -> type[Any]:
-        """The same detector; what it handles takes this machine its time."""
+        """The same detector, but every event that it handles takes time on this machine."""
         machine = self
 
         class Metered(detector):  # type: ignore[misc]
@@ -41,7 +41,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Scene:
-    """A stream, what to detect in it, and how long an event takes the machine, in seconds."""
+    """A stream, what to detect in it, and how many seconds the machine needs per event."""
 
     name: str
     stream: EventBatch
@@ -53,9 +53,9 @@ class Scene:
 
 
 def scenes(size: Size) -> list[Scene]:
-    """The stream of *ordering*, and the phones if their recordings are there.
+    """The stream of `benchmarks.ordering`, and the recordings of phones if they exist.
 
-    The machine could take 5 times the stream's rate in perfect order: more than enough at first,
+    In perfect order, the machine could handle 5 times the stream's rate: more than enough at first,
     but not for any amount of replay.
     """
     stream = keyed_stream(size.events)
@@ -69,7 +69,7 @@ def scenes(size: Size) -> list[Scene]:
 
 
 def run_scene(scene: Scene, attenuation: float | str) -> tuple[float, Found, Engine]:
-    """Mean latency in seconds, the final result, the engine as it was in the end."""
+    """Mean latency in seconds, the final result, and the engine after the run."""
     machine = Machine(scene.cost)
     machine.wait(int(scene.stream.ts[0]))
     hierarchy = Hierarchy(clock=scene.clock)
@@ -84,7 +84,7 @@ def run_scene(scene: Scene, attenuation: float | str) -> tuple[float, Found, Eng
 
 
 def mean_latency(changes: Sequence[Change]) -> float:
-    """Of the outputs that stand in the end, from when they were made to stand."""
+    """Over the outputs of the final result; if one was made again, the last time counts."""
     stand: dict[str, int] = {}
     for change in changes:
         if change.change_type == "insert":
@@ -115,7 +115,7 @@ def measure_latency(size: Size) -> tuple[Readings, list[Target]]:
                 saved = 1 - latency / buffering
                 rows[f"attenuation {setting}"] = f"{1000 * latency:.1f} ms, {saved:.0%} lower"
                 if setting == "adaptive":
-                    rows["adaptive in the end"] = _ended(engine)
+                    rows["adaptive at the end"] = _ended(engine)
                     name = f"latency, {scene.name}, adaptive: share saved"
                     targets.append(Target(name, 0.4, saved))
                 bar.advance(task)

@@ -26,7 +26,7 @@ class Size:
 
 def check_same(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise RuntimeError(f"expected {what} to come to the same final result as the others")
+        raise RuntimeError(f"expected {what} to give the same final result as the other runs")
 
 
 def net(changes: Sequence[Change]) -> int:

@@ -14,20 +14,20 @@ from betimes import Engine, EventBatch, Hierarchy
 
 
 def measure_snapshots(size: Size) -> Readings:
-    """What snapshots take: the most at the end of a batch, as the engine counts and as it is."""
+    """The most that snapshots take at the end of a batch: as the engine counts it, and measured."""
     events = min(size.events, 3000)
     stream = keyed_stream(events)
     models: tuple[int | str, ...] = (1, 100, "speculative:20", "adaptive")
     elements = (10, 1000, 100_000)
     readings: Readings = {}
-    # What the first run brings into the process would count as its own.
+    # Warm up: what the process allocates once would count as part of the first run.
     _snapshots(stream, 1, 100)
     with progress_bar() as bar:
         task = bar.add_task("Snapshots", total=len(models) * len(elements))
         for count in elements:
             rows = readings[f"Snapshots of {count:,} numbers, {events:,} events"] = {}
             for model in models:
-                # About 1,500 events are within the slack, 8 bytes a number.
+                # About 1,500 events are within the slack; a number takes 8 bytes.
                 large = model == 1 and count > 10_000
                 rows[f"snapshots={model!r}"] = (
                     f"not run: 1,500 snapshots, about {1500 * 8 * count / 2**20:,.0f} MiB"
@@ -53,4 +53,4 @@ def _snapshots(stream: EventBatch, count: int, model: int | str) -> str:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return f"{number:,} at most, {held / 2**20:.2f} MiB; peak of all {peak / 2**20:.1f} MiB"
+    return f"{number:,} at most, {held / 2**20:.2f} MiB; total peak {peak / 2**20:.1f} MiB"

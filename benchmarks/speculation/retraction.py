@@ -1,4 +1,4 @@
-"""*Retraction*: what taking back touches and costs, by technique."""
+"""*Retraction*: the events that it touches and its CPU time, by technique."""
 
 from __future__ import annotations
 

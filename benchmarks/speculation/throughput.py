@@ -1,4 +1,4 @@
-"""*Throughput*: a detector in plain Python, beside a loop that knows the future."""
+"""*Throughput*: a detector in plain Python, against a loop that knows the future."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from betimes import Engine, Event, EventBatch, Hierarchy
 
 
 def sort_and_call(stream: EventBatch) -> int:
-    """The whole stream at once: sorted, as events, key by key to the detector."""
+    """Sort the whole stream, build its events, and call the detector of each key."""
     order = np.argsort(stream.ts, kind="stable")
     types, payload = stream.types, stream.payload
     assert isinstance(payload, list)
@@ -34,7 +34,7 @@ def sort_and_call(stream: EventBatch) -> int:
 
 
 def feed_engine(stream: EventBatch, batch: int, attenuation: float) -> int:
-    """The same through an engine."""
+    """Run the same detector in an engine."""
     hierarchy = Hierarchy(clock=CLOCK)
     hierarchy.add(NotBetween, on=stream.types, emits="touch", by="key")
     engine = Engine(hierarchy, attenuation=attenuation)
