@@ -135,7 +135,7 @@ def spark_job() -> float:
         changes = detect(reader.parquet(str(files)), 1)
         run = bs.write(changes, format="noop", checkpoint=f"{folder}/kept", available_now=True)
         run.wait()
-        took = [p["durationMs"]["triggerExecution"] for p in run.query.recentProgress]
+        took: list[int] = [p["durationMs"]["triggerExecution"] for p in run.query.recentProgress]
         spark.stop()
     return MICRO_BATCH / statistics.median(took[2:]) * 1000
 
