@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,11 +34,11 @@ def sort_and_call(stream: EventBatch) -> int:
     return found
 
 
-def feed_engine(stream: EventBatch, batch: int, attenuation: float) -> int:
+def feed_engine(stream: EventBatch, batch: int, attenuation: float, **options: Any) -> int:
     """Run the same detector in an engine."""
     hierarchy = Hierarchy(clock=CLOCK)
     hierarchy.add(NotBetween, on=stream.types, emits="touch", by="key")
-    engine = Engine(hierarchy, attenuation=attenuation)
+    engine = Engine(hierarchy, attenuation=attenuation, **options)
     found = 0
     for part in cut(stream, batch):
         found += net(engine.feed(part))
