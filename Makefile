@@ -1,4 +1,4 @@
-# `make demo` and `make test` need only Python 3.11 or newer and make: everything else is
+# `make demo` and `make test` need only Python 3.11 or newer and make. Everything else is
 # installed into .venv on the first run, and again when pyproject.toml or constraints.txt
 # changes.
 
@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := -m pip --disable-pip-version-check --quiet
-# Later commands of a recipe line see the Java that `setup` found or installed.
+# Commands after this one in a recipe line use the Java that `setup` found or installed.
 WITH_JAVA := JAVA_HOME="$$(cat $(VENV)/java-home)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
@@ -18,7 +18,7 @@ WITH_JAVA := JAVA_HOME="$$(cat $(VENV)/java-home)" && export JAVA_HOME &&
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: $(INSTALLED) ## make .venv and install everything into it (the others do this too)
+setup: $(INSTALLED) ## create .venv and install everything into it (other targets run this first)
 	@$(BIN)/python tools/java_home.py > $(VENV)/java-home.new
 	@mv $(VENV)/java-home.new $(VENV)/java-home
 
@@ -31,19 +31,19 @@ $(INSTALLED): pyproject.toml constraints.txt tools/venv.sh
 demo: setup ## show what betimes does
 	@$(WITH_JAVA) $(BIN)/betimes demo
 
-test: lint ## check format, style, types and layers, then run all tests (PYTEST_ARGS="-x tests/engine" ...)
+test: lint ## run lint, then all tests; choose some with PYTEST_ARGS="-x tests/engine"
 	@echo "== pytest"
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Older versions leave sockets of their own open, which is no fault of ours.
-oldest: setup ## run the tests of the pipeline with the oldest PySpark that is supported
+# Older versions of PySpark leave their own sockets open; ignore those warnings.
+oldest: setup ## run the Spark tests with the oldest supported PySpark
 	@PYTHON="$(PYTHON)" sh tools/venv.sh $(VENV)/oldest
 	@$(VENV)/oldest/bin/python $(PIP) install --constraint constraints.txt --editable '.[dev]'
 	@$(VENV)/oldest/bin/python $(PIP) install pyspark==4.0.0
 	@$(WITH_JAVA) $(VENV)/oldest/bin/python -m pytest $(PYTEST_ARGS) tests/spark tests/cli/test_run_spark.py \
 		-W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::ResourceWarning
 
-lint: setup ## check format, style, types and layers
+lint: setup ## check format, style, types, layers and the file tree
 	@echo "== ruff format --check"
 	@$(BIN)/ruff format --check .
 	@echo "== ruff check"
@@ -52,8 +52,10 @@ lint: setup ## check format, style, types and layers
 	@$(BIN)/mypy
 	@echo "== lint-imports"
 	@$(BIN)/lint-imports
+	@echo "== tools/tree.py"
+	@$(BIN)/python tools/tree.py
 
-format: setup ## format the code and repair what ruff can repair
+format: setup ## format the code and apply the fixes that ruff can make
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
@@ -63,8 +65,8 @@ bench: setup ## measure speed, latency and memory (about twenty minutes)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.patterns
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.soccer
 
-# With the oldest Python that is supported, so that the pins can be installed on all.
-constraints: ## pin the newest allowed version of every dependency in constraints.txt
+# Resolved with the oldest supported Python, so that every supported Python can install the pins.
+constraints: ## pin every dependency in constraints.txt to its newest allowed version
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	PYTHON=python3.11 sh tools/venv.sh "$$scratch/venv" && \
 	echo "betimes: resolving dependencies (about a minute)" >&2 && \

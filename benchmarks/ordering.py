@@ -1,15 +1,15 @@
 """What the ordering unit costs: `python -m benchmarks.ordering [--quick] [--events N] [--json]`.
 
-The stream is `betimes.testing.sensor_stream`. Beside the unit run
+The stream is `betimes.testing.sensor_stream`. The unit is compared with
 
 * *limit*: `numpy.argsort(kind="stable")` over the times of the whole stream. It knows the future
-  and hands out nothing but a permutation, so nothing that works in a stream can be faster;
+  and returns only a permutation, so nothing that works on a stream can be faster;
 * *reference*: `betimes.testing.ReferenceUnit`, the unit event by event, with a sorted list;
 * *heapq*: K-slack in its textbook form, event by event, with a heap. It learns nothing: it is told
   the bound that the unit had to learn.
 
-The per-event contenders get fewer events, or the benchmark would measure little else; rates are
-compared. Every time includes building the unit and `finish`.
+The per-event contenders get fewer events; otherwise they would take most of the benchmark's time.
+Only rates are compared. Every time includes building the unit and `finish`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Size:
         return cls(events, single, payload, 3 if quick else 7, 10 * events)
 
 
-# Contenders. Each gives back how many events it handed out.
+# Contenders. Each returns how many events it handed out.
 
 
 def feed_batches(batch: int, options: dict[str, Any], stream: EventBatch) -> int:
@@ -74,7 +74,7 @@ def feed_batches(batch: int, options: dict[str, Any], stream: EventBatch) -> int
 
 
 def feed_singly(options: dict[str, Any], events: list[Event]) -> int:
-    """One event in, what it lets pass out."""
+    """One event per call."""
     unit = OrderingUnit(clock=CLOCK, **options)
     count = 0
     for event in events:
@@ -91,7 +91,7 @@ def feed_reference(events: list[Event]) -> int:
 
 
 def feed_heap(slack: int, events: list[Event]) -> int:
-    """K-slack as everybody writes it; the arrival number keeps equal times in order."""
+    """K-slack in its usual form; the arrival number keeps equal times in order."""
     heap: list[tuple[int, int, Event]] = []
     clock, count = NEVER, 0
     for number, event in enumerate(events):
@@ -113,7 +113,7 @@ def sort_whole(stream: EventBatch) -> int:
 
 
 def yardsticks(stream: EventBatch, single: int) -> list[Contender]:
-    """The limit and the heap; the slack of the heap is what a unit learns from all the stream."""
+    """The limit and the heap; the heap gets the slack that a unit learns from the whole stream."""
     unit = OrderingUnit(clock=CLOCK)
     unit.feed(stream)
     events = list(stream[:single])
@@ -131,7 +131,7 @@ def batches(name: str, stream: EventBatch, batch: int = BATCH, **options: Any) -
 
 
 def deeper(stream: EventBatch, factor: int, *, seed: int = 1) -> EventBatch:
-    """The events of a stream anew in disorder, with all delays so many times as long."""
+    """The events of a stream in new disorder, with all delays multiplied by `factor`."""
     ordered = stream.take(np.argsort(stream.ts, kind="stable"))
     rng = np.random.default_rng(seed)
     n = len(ordered)
@@ -142,7 +142,7 @@ def deeper(stream: EventBatch, factor: int, *, seed: int = 1) -> EventBatch:
 
 
 def many_types(stream: EventBatch, count: int, *, seed: int = 1) -> EventBatch:
-    """The same times, the events that are not clock events spread over many types."""
+    """The same times, with the events that are not clock events spread over many types."""
     others = np.random.default_rng(seed).integers(1, count, len(stream), dtype=np.int32)
     codes = np.where(stream.codes == 0, np.int32(0), others)
     return EventBatch(stream.ts, codes, (CLOCK, *(f"type {i}" for i in range(1, count))))
@@ -253,7 +253,7 @@ def race_payloads(size: Size) -> Race:
 
 
 def measure_memory(size: Size, *, batch: int = 100_000) -> dict[str, str]:
-    """An endless stream, made as it is fed: what the unit holds, what the process needs."""
+    """A long stream, generated as it is fed: what the unit holds, what the process needs."""
     unit = OrderingUnit(clock=CLOCK)
     start = count = most = before = resident = 0
     with progress_bar() as bar:
@@ -263,13 +263,15 @@ def measure_memory(size: Size, *, batch: int = 100_000) -> dict[str, str]:
             start = int(part.ts.max())
             count += len(unit.feed(part).released.events)
             resident = resident_bytes()
-            # The first parts bring in the compiled loop and fill the allocator's pools.
+            # The first parts load the compiled loop and fill the allocator's pools.
             before = resident if number == 9 else before
             most = max(most, resident)
             bar.advance(task)
     count += len(unit.finish().released)
     if count != unit.stats.arrived:
-        raise RuntimeError(f"expected {unit.stats.arrived} events to be handed out, got {count}")
+        raise RuntimeError(
+            f"expected the unit to hand out {unit.stats.arrived} events, got {count}"
+        )
     return {
         "events, in batches of": f"{count:,} in {batch:,}",
         "most events held at once": f"{unit.stats.peak:,}",
@@ -281,7 +283,7 @@ def measure_memory(size: Size, *, batch: int = 100_000) -> dict[str, str]:
 
 
 def targets(found: Race) -> list[Target]:
-    """What the issue promises; the reference and the heap are both per-event loops."""
+    """The promised figures; the reference and the heap are both per-event loops."""
     loops = ("reference", "heapq")
     large = [f"unit, batch {b:,}" for b in (BATCH, 200_000)]
     return [
@@ -295,11 +297,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ordering", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--events", type=int, default=2_000_000, help="length of the stream")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows the way")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     size = Size.of(options.events, quick=options.quick)
-    # First, as long as the process is small.
+    # First, while the process is small.
     memory = measure_memory(size)
     parts: list[Callable[[Size], Race]] = [
         race_batches,
@@ -309,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         race_payloads,
     ]
     races = [part(size) for part in parts]
-    # A quick run has a single batch of 200,000: too little to judge by.
+    # A quick run has a single batch of 200,000: too short for conclusions.
     judged = [] if options.quick else targets(races[0])
     report(races, judged, readings={"memory": memory}, as_json=options.json)
 

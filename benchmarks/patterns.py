@@ -2,14 +2,14 @@
 
 `A !(A|B) C` by 64 keys, on `betimes.testing.sensor_stream`: 88 % of the events are clock events
 that the pattern does not look at, 5 % are A, 2 % B, 5 % C. The stream comes as Arrow columns in
-disorder. Beside the engine run
+disorder. The engine is compared with
 
 * *limit*: `numpy.argsort(kind="stable")` over the times of the whole stream. It knows the future,
   and finds nothing;
-* *automaton*: the whole stream sorted, then a loop made for this pattern, compiled by numba. It
-  finds the matches and counts them; it makes no rows;
-* *detector*: the same pattern as a detector in plain Python, through the engine. It gets fewer
-  events, or the benchmark would measure little else.
+* *automaton*: the whole stream sorted, then a loop written for this pattern and compiled by numba.
+  It finds and counts the matches, but makes no rows;
+* *detector*: the same pattern as a detector in plain Python, in the engine. It gets fewer events;
+  otherwise it would take most of the benchmark's time.
 
 *Growth*: the same pattern with 100 to 100,000 keys, in batches of 10,000. Every time includes
 building the engine, and `finish`. All runs of one stream must find the same matches.
@@ -106,7 +106,7 @@ def by_hand() -> Hierarchy:
 
 
 def feed(hierarchy: Hierarchy, stream: EventBatch, batch: int, attenuation: float) -> int:
-    """Through the engine; how many matches stand in the end."""
+    """Feed an engine; how many matches the final result has."""
     engine = Engine(hierarchy, attenuation=attenuation)
     found = 0
     for low in range(0, len(stream), batch):
@@ -120,12 +120,12 @@ def _net(changes: Sequence[Change]) -> int:
 
 
 def checked(name: str, stream: EventBatch, run: partial[int], expected: int) -> Contender:
-    """A contender that must find what the others find."""
+    """A contender that must find as many matches as the others."""
 
     def handed_out() -> int:
         found = run()
         if found != expected:
-            raise RuntimeError(f"expected {name} to find {expected} matches, it found {found}")
+            raise RuntimeError(f"expected {name} to find {expected} matches, but it found {found}")
         return len(stream)
 
     return Contender(name, len(stream), handed_out)
@@ -169,21 +169,21 @@ def race_growth(events: int, rounds: int) -> tuple[Race, list[Target]]:
     title = "Growth with keys, batch 10,000"
     found = race(title, contenders, yardsticks=("100 keys",), rounds=rounds)
     slower = 1 / found.ratio("100,000 keys", "100 keys")
-    return found, [Target("100,000 keys: 1.5 / cost an event, x 100 keys", 1.0, 1.5 / slower)]
+    return found, [Target("100,000 keys: 1.5 / cost per event, x 100 keys", 1.0, 1.5 / slower)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.patterns", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--events", type=int, default=2_000_000, help="length of the stream")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows the way")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     events = min(options.events, 100_000) if options.quick else options.events
     rounds = 2 if options.quick else 7
     matchers, targets = race_matchers(events, min(events, 200_000), rounds)
     growth, judged = race_growth(events // 2, rounds)
-    # A quick run is too short to judge by.
+    # A quick run is too short for conclusions.
     targets = [] if options.quick else [*targets, *judged]
     report([matchers, growth], targets, readings={}, as_json=options.json)
 

@@ -1,10 +1,10 @@
 """Timing for all benchmarks: contenders race in the same process, in interleaved rounds.
 
-A shared machine speeds up and slows down by more than the differences that matter. So every round
-runs each contender once, a *rate* is events over the median of the rounds, and a *ratio* of two
-contenders is the median of the ratios within a round, in which both met about the same machine.
-Before the first round each contender runs once untimed: it compiles, it fills the caches, and it
-must hand out exactly as many events as it was given.
+The speed of a shared machine varies by more than the differences that matter. So every round runs
+each contender once. A *rate* is the number of events over the median time of the rounds. A *ratio*
+of two contenders is the median of the ratios within a round, where both ran under about the same
+conditions. Before the first round, each contender runs once untimed: it compiles, fills the caches,
+and must hand out exactly as many events as it was given.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that takes `events` events; `run` gives back how many it handed out."""
+    """Something that takes `events` events; `run` returns how many it handed out."""
 
     name: str
     events: int
@@ -49,7 +49,7 @@ class Result:
         return self.events / statistics.median(self.seconds)
 
     def ratio(self, other: Result) -> float:
-        """How many times as fast as the other this one is."""
+        """The speed of this one, as a multiple of the speed of the other."""
         pairs = zip(self.seconds, other.seconds, strict=True)
         share = statistics.median(theirs / mine for mine, theirs in pairs)
         return share * self.events / other.events
@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Race:
-    """The results of contenders that ran side by side, and those they are compared with."""
+    """The results of contenders that ran side by side; yardsticks are those to compare with."""
 
     title: str
     results: dict[str, Result]
@@ -89,7 +89,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that was promised."""
+    """A figure that the project promises."""
 
     name: str
     wanted: float
@@ -120,13 +120,13 @@ def race(
 
 
 def progress_bar() -> Progress:
-    """On stderr, so that stdout is the report alone."""
+    """A progress bar on stderr, so that stdout holds only the report."""
     columns = (MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     return Progress(*columns, console=Console(stderr=True))
 
 
 def resident_bytes() -> int:
-    """Memory of this process: now on Linux, elsewhere the most that it ever was."""
+    """The resident memory of this process: now on Linux, its peak elsewhere."""
     pages = Path("/proc/self/statm")
     if pages.exists():
         return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -135,7 +135,7 @@ def resident_bytes() -> int:
 
 
 def machine() -> dict[str, str]:
-    """Where this runs, as far as it matters for the figures."""
+    """The machine and the versions that the figures depend on."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]

@@ -4,22 +4,22 @@ The snippet is as long as theirs: 65 s of 144 transmitters, 2.2 million position
 jitter and bursts (`betimes simulate soccer` makes the same). All of it goes through the whole
 hierarchy of `betimes.apps.soccer`, on one core.
 
-* *Speed*: pure buffering, fed as fast as it goes; seconds of the match a second.
+* *Speed*: pure buffering, fed as fast as possible; seconds of the match per second.
 * *Keeping up*: adaptive speculation, fed by the wall clock at four times the speed of the match.
-  A batch is all that has arrived when the one before is done, 25 ms at least. The lag is how long
-  after its first position has arrived a batch is done.
-* *Latency of passes*: stream time from the reception to the clock at which the pass was detected, a
-  mean over the final result; where it was taken back and made again, the last time counts.
+  A batch is everything that has arrived when the previous batch is done, but at least 25 ms. The
+  lag of a batch is the time from the arrival of its first position until the batch is done.
+* *Latency of passes*: stream time from the reception to the clock at which the pass was detected,
+  averaged over the final result; if it was taken back and made again, the last time counts.
 * *Memory*: what a detector holds, as data: events that wait or may be needed again, its state, and
-  its snapshots. A mean over detectors, at the most. Adaptive speculation is run at the speed of the
-  match, on a clock that jumps over pauses.
+  its snapshots. The figure is the largest mean over all detectors. Adaptive speculation runs at the
+  speed of the match, on a clock that jumps over pauses.
 * *Slack by level*: what disorder costs the slowest detector of each level, with learned slack,
-  against what the papers would have an expert choose: 500 ms, and 25 ms for each level. Where
-  events are dated back, a detector has to wait for that, too, learned or not: what it would wait if
-  positions came in order is not counted. The jitter is that of the papers' figure 6: positions one
-  by one (up to 100 ms), and in packets of ten (up to 145 ms).
+  against what an expert would choose according to the papers: 500 ms, plus 25 ms per level. A
+  detector also has to wait for events that are dated back, whatever it learns: the wait that it
+  would need if positions came in order is not counted. The jitter is that of the papers' figure 6:
+  positions one by one (up to 100 ms), and in packets of ten (up to 145 ms).
 
-All runs must come to the same final result.
+All runs must give the same final result.
 """
 
 from __future__ import annotations
@@ -28,76 +28,45 @@ import argparse
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.racing import Contender, Race, Target, progress_bar, race, report
-from betimes.apps.soccer.disorder import PRESETS, Delays, disordered
+from benchmarks.snippet import BATCH, MS, Snippet
+from betimes.apps.soccer.disorder import PRESETS
 from betimes.apps.soccer.hierarchy import soccer
-from betimes.apps.soccer.simulator import simulate
 from betimes.apps.soccer.stadium import SIMULATED
 from betimes.engine import Engine
 from betimes.engine.codec import loads
 from betimes.engine.stats import DetectorStats
 from betimes.model.change import Change, fold
 
-MS = 1_000
-BATCH = 100 * MS
-"""Microseconds of arrivals that are fed at once."""
 SPEED = 4
-"""Times the speed of the match at which speculation has to keep up."""
+"""Speculation has to keep up with this many times the speed of the match."""
 EXPERT, EXPERT_LEVEL = 500 * MS, 25 * MS
 PAPERS = {"pure buffering": 1.1, "adaptive": 14.9}
-"""Megabytes of a detector in the paper on speculation, section 5.3."""
+"""Megabytes per detector in the paper on speculation, section 5.3."""
 WATCHED = 20
-"""Memory is looked at after every so many batches."""
+"""Memory is measured once per this many batches."""
 Readings = dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True)
-class Snippet:
-    """Part of a match: positions in order of time and in order of arrival."""
-
-    seconds: float
-    in_order: pa.Table
-    arrivals: pa.Table
-
-    @classmethod
-    def of(cls, seconds: float, delays: Delays) -> Snippet:
-        match = simulate(seconds, seed=1)
-        tables = list(match.tables())
-        arrivals = pa.concat_tables(disordered(tables, delays, seed=1)).combine_chunks()
-        return cls(seconds, pa.concat_tables(tables).combine_chunks(), arrivals)
-
-    def batches(self) -> Iterator[tuple[int, pa.Table]]:
-        """Arrivals in batches, each with the time at which its last position has arrived."""
-        arrived = self.arrivals["arrived"].to_numpy()
-        table = self.arrivals.drop_columns(["seq", "arrived"])
-        ends = np.arange(BATCH, int(arrived[-1]) + BATCH, BATCH)
-        borders = np.searchsorted(arrived, ends)
-        low = 0
-        for end, high in zip(ends.tolist(), borders.tolist(), strict=True):
-            yield end, table.slice(low, high - low)
-            low = high
 
 
 @dataclass
 class Run:
-    """What came out of a run, and what was seen on the way."""
+    """What a run produced, and what was measured along the way."""
 
     changes: list[Change] = field(default_factory=list)
     stats: dict[str, DetectorStats] = field(default_factory=dict)
     held: list[dict[str, int]] = field(default_factory=list)
-    """Now and then: the bytes that each detector holds."""
+    """The bytes that each detector holds, every `WATCHED` batches."""
     lags: list[float] = field(default_factory=list)
     """After each batch: seconds since its first position arrived."""
 
     def latency(self, type: str, since: Callable[[Change], int]) -> float:
-        """Mean time to detect what stands in the end, in milliseconds."""
+        """Mean time to detect the final results of a type, in milliseconds."""
         last: dict[str, Change] = {}
         for change in self.changes:
             if change.type == type and change.change_type == "insert":
@@ -114,7 +83,7 @@ def held_by(engine: Engine) -> dict[str, int]:
 
 
 def run(snippet: Snippet, *, watch: bool = False) -> Run:
-    """Pure buffering, as fast as it goes."""
+    """Pure buffering, as fast as possible."""
     engine, found = Engine(soccer(SIMULATED), attenuation=1), Run()
     for number, (_, batch) in enumerate(snippet.batches()):
         found.changes += engine.feed(batch)
@@ -124,7 +93,7 @@ def run(snippet: Snippet, *, watch: bool = False) -> Run:
 
 
 class JumpingClock:
-    """A clock that runs while something is done, and jumps over the pauses between batches."""
+    """A clock that runs during the work, and jumps over the pauses between batches."""
 
     def __init__(self) -> None:
         self._passed = 0.0
@@ -135,7 +104,7 @@ class JumpingClock:
         return self._passed + running
 
     def jump(self, seconds: float) -> None:
-        """Go on, not before this time."""
+        """Start again, at this time or later."""
         self._passed, self._since = max(self._passed, seconds), time.perf_counter()
 
     def stop(self) -> None:
@@ -156,7 +125,7 @@ def run_adaptive(snippet: Snippet) -> Run:
 
 
 def run_live(snippet: Snippet, *, speed: float) -> Run:
-    """Adaptive, by the wall clock: all that has arrived when the batch before is done."""
+    """Adaptive, by the wall clock: a batch is all that arrived during the one before."""
     engine, found = Engine(soccer(SIMULATED), attenuation="adaptive"), Run()
     arrived = snippet.arrivals["arrived"].to_numpy()
     table = snippet.arrivals.drop_columns(["seq", "arrived"])
@@ -208,7 +177,7 @@ def race_speed(snippet: Snippet, rounds: int) -> tuple[Race, list[Target]]:
 
 
 def measure(snippet: Snippet) -> tuple[Readings, list[Target]]:
-    """Everything that is neither speed nor slack."""
+    """Everything except speed and slack."""
     live = f"adaptive, {SPEED} times the speed"
     runs: dict[str, Callable[[], Run]] = {
         "pure buffering": lambda: run(snippet, watch=True),
@@ -223,7 +192,7 @@ def measure(snippet: Snippet) -> tuple[Readings, list[Target]]:
             made[name] = go()
             bar.advance(task)
             if fold(made[name].changes) != fold(made["pure buffering"].changes):
-                raise RuntimeError(f"expected {name} to come to the same final result as buffering")
+                raise RuntimeError(f"expected {name} to give the same final result as buffering")
     readings: Readings = {}
     targets: list[Target] = []
     for part in (_lags(snippet, made[live]), _passes(made), _memory(made)):
@@ -238,10 +207,10 @@ def _lags(snippet: Snippet, live: Run) -> tuple[Readings, list[Target]]:
     attenuation = statistics.mean(stats.attenuation for stats in live.stats.values())
     rows = {
         "mean": f"{statistics.mean(late) * 1000:.0f} ms",
-        "99 of 100 below": f"{late[int(len(late) * 0.99)] * 1000:.0f} ms",
+        "99 % below": f"{late[int(len(late) * 0.99)] * 1000:.0f} ms",
         "largest": f"{late[-1] * 1000:.0f} ms",
         "after the last batch": f"{live.lags[-1] * 1000:.0f} ms",
-        "mean attenuation in the end": f"{attenuation:.2f}",
+        "mean attenuation at the end": f"{attenuation:.2f}",
         "taken back": f"{kinds['delete']:,} of {kinds['insert']:,}",
     }
     wall = snippet.seconds / SPEED
@@ -260,7 +229,7 @@ def _passes(made: dict[str, Run]) -> tuple[Readings, list[Target]]:
     slow = took["pure buffering"]
     rows = {name: f"{each:.0f} ms, {1 - each / slow:.0%} less" for name, each in took.items()}
     won = 1 - took["adaptive"] / slow
-    return {"Latency of passes": rows}, [Target("latency of passes: share won", 0.4, won)]
+    return {"Latency of passes": rows}, [Target("latency of passes: share saved", 0.4, won)]
 
 
 def _memory(made: dict[str, Run]) -> tuple[Readings, list[Target]]:
@@ -269,14 +238,14 @@ def _memory(made: dict[str, Run]) -> tuple[Readings, list[Target]]:
         most = max(statistics.mean(each.values()) for each in made[name].held)
         size, who = max((size, who) for each in made[name].held for who, size in each.items())
         rows[name] = (
-            f"{most / 1e6:.2f} MB a detector (papers: {papers} MB); "
+            f"{most / 1e6:.2f} MB per detector (papers: {papers} MB); "
             f"most in {who}, {size / 1e6:.1f} MB"
         )
     return {"Memory": rows}, []
 
 
 def measure_slack(seconds: float) -> tuple[Readings, list[Target]]:
-    """On each level: the largest slack of a detector, without what back-dating costs anyway."""
+    """The largest slack of a detector on each level, without what back-dating costs."""
     delays = {"one by one": replace(PRESETS["lan"], packet=1), "in packets": PRESETS["lan"]}
     slack: dict[str, dict[str, int]] = {}
     base: dict[str, int] = {}
@@ -313,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soccer", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--seconds", type=float, default=65.0, help="length of the snippet")
-    parser.add_argument("--quick", action="store_true", help="a small run that only shows the way")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     seconds = min(options.seconds, 15.0) if options.quick else options.seconds
@@ -325,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for part in (measure(bursts), measure_slack(seconds)):
         readings |= part[0]
         targets += part[1]
-    # A quick run is too short to judge by.
+    # A quick run is too short for conclusions.
     report([speed], [] if options.quick else targets, readings=readings, as_json=options.json)
 
 

