@@ -25,7 +25,7 @@ from betimes.patterns.conditions import (
 )
 from betimes.patterns.evaluate import value_of
 from betimes.patterns.expressions import columns_of, parse, steps_of, types_of
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Bound, PatternError, Python
 from betimes.patterns.syntax import (
     And,
@@ -40,7 +40,7 @@ from tests.patterns.plain_expressions import WrongError, conditions, plain, unpa
 
 def value(text: str, payload: dict[str, Any] | None = None, **bound: list[Event]) -> Any:
     event = Event("E", 1_000_000, payload or {})
-    return value_of(parse(text), Source(text, "where"))(event, bound)
+    return value_of(parse(text), SourceText(text, "where"))(event, bound)
 
 
 def rows(*values: Any) -> list[Event]:

@@ -73,11 +73,11 @@ def test_a_pattern_with_groups_too(spec: Spec) -> None:
     assert bool(grows(spec)) == (spec.within is None and circles(automaton(spec)))
 
 
-def circles(states: Automaton) -> bool:
+def circles(built: Automaton) -> bool:
     """Whether a run can come back to a state."""
     targets = {
-        number: {move.target for move in node.moves if move.target not in (FINAL, START)}
-        for number, node in enumerate(states.nodes)
+        number: {move.target for move in state.moves if move.target not in (FINAL, START)}
+        for number, state in enumerate(built.states)
     }
     while ends := [number for number, onwards in targets.items() if not onwards & targets.keys()]:
         for number in ends:

@@ -45,7 +45,7 @@ class Asking:
     """What an event does, state by state; one event after the other."""
 
     def __init__(self, automaton: Automaton) -> None:
-        self._nodes = automaton.nodes
+        self._states = automaton.states
         self._questions = automaton.questions
         self._event = Event("", 0)
         self._answers: list[int | None] = []
@@ -65,12 +65,12 @@ class Asking:
         fate = self._fates.get(state)
         if fate is not None:
             return fate
-        node = self._nodes[state]
-        if node.looks_back:
+        here = self._states[state]
+        if here.looks_back:
             self._row, self._bound = row, None
             self._own.clear()
-            return self._decide(state, node.moves)
-        fate = self._fates[state] = self._decide(state, node.moves)
+            return self._decide(state, here.moves)
+        fate = self._fates[state] = self._decide(state, here.moves)
         return fate
 
     def _decide(self, state: int, moves: Sequence[Move]) -> Fate:

@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from betimes.patterns.construction import Construction, Edge, Exit, Place, Question, State
+from betimes.patterns.construction import Construction, Context, Edge, Exit, Question, State
 from betimes.patterns.guards import ALWAYS, NEVER, Guard, both, either, questions
 from betimes.patterns.steps import Spec
 from betimes.patterns.wellformed import check
@@ -67,7 +67,7 @@ class Move(NamedTuple):
     """How long after the event bound before, if the state that was left has no such window."""
 
 
-class Node(NamedTuple):
+class RunState(NamedTuple):
     """A state as matchers see it."""
 
     moves: tuple[Move, ...]
@@ -86,7 +86,7 @@ class Node(NamedTuple):
 class Automaton:
     """The states, by number; what their guards ask; and how long a match may take."""
 
-    nodes: tuple[Node, ...]
+    states: tuple[RunState, ...]
     questions: tuple[Question, ...]
     within: int | None
 
@@ -96,19 +96,19 @@ def automaton(spec: Spec) -> Automaton:
 
     >>> from betimes.patterns.steps import Step
     >>> a, b = Step("begin", "a", (("a", None),)), Step("followed_by_any", "b", (("b", None),))
-    >>> for node in automaton(Spec((a, b))).nodes:
-    ...     print(node.step, [(move.action, move.target) for move in node.moves])
+    >>> for state in automaton(Spec((a, b))).states:
+    ...     print(state.step, [(move.action, move.target) for move in state.moves])
     a [('take', 1)]
     b [('take', -1), ('ignore', 1)]
     """
     check(spec)
     construction = Construction()
-    start = construction.sequence(spec.steps, State("final", ""), Place("next"))
+    start = construction.sequence(spec.steps, State("final", ""), Context("next"))
     asked = tuple(construction.questions)
-    return Automaton(tuple(_Nodes(start, asked)), asked, spec.within)
+    return Automaton(tuple(_RunStates(start, asked)), asked, spec.within)
 
 
-class _Nodes:
+class _RunStates:
     """Numbers the states in which runs can wait, and looks through what they leave."""
 
     def __init__(self, start: State, asked: Sequence[Question]) -> None:
@@ -117,7 +117,7 @@ class _Nodes:
         self._numbers = {start: START}
         self._gates: dict[State, State] = {}
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[RunState]:
         for state in self._states:  # which grows
             moves = tuple(self._moves(state))
             if self._numbers[state] == START:
@@ -127,7 +127,7 @@ class _Nodes:
             looks_back = any(self._asked[each].looks_back for each in questions(guards))
             late = self._late(state)
             pending = state.kind == "pending"
-            yield Node(moves, state.step, looks_back, state.window, late, pending)
+            yield RunState(moves, state.step, looks_back, state.window, late, pending)
 
     def _number(self, state: State) -> int:
         if state.kind == "final":

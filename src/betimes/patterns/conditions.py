@@ -20,7 +20,7 @@ from betimes.model.event import Event
 from betimes.patterns.evaluate import Test, truth_of
 from betimes.patterns.expressions import parse
 from betimes.patterns.kinds import check_condition
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Bound, Condition, PatternError, Python
 from betimes.patterns.syntax import Expr, Or, of_candidate, steps_of, types_of
 
@@ -30,7 +30,7 @@ class Expression:
     """A condition written as text; null does not hold."""
 
     expr: Expr
-    source: Source
+    source: SourceText
     """Where the expression is from; the spans of its nodes are places in it."""
     _test: Test = field(init=False, repr=False, compare=False)
 
@@ -129,7 +129,7 @@ def condition(value: object, what: str, *, of: str | None = None) -> Condition:
     is then the candidate's own `v`.
     """
     if isinstance(value, str):
-        expr, source = parse(value, what), Source(value, what)
+        expr, source = parse(value, what), SourceText(value, what)
         check_condition(expr, source)
         return Expression(expr if of is None else of_candidate(expr, of), source)
     if callable(value):

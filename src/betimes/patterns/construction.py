@@ -85,7 +85,7 @@ class Prohibition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class Context:
     """Where a step stands: all that the steps around it say about it."""
 
     op: Op
@@ -110,19 +110,19 @@ class Construction:
         self.questions: list[Question] = []
         self._numbers: dict[int, int] = {}
 
-    def sequence(self, steps: Sequence[Step], sink: State, place: Place) -> State:
+    def sequence(self, steps: Sequence[Step], sink: State, context: Context) -> State:
         """The first of the states for the steps, the last of which go on to `sink`."""
         for at in reversed(range(len(steps))):
             step = steps[at]
             lead = all(map(skippable, steps[:at]))
             here = replace(
-                place,
-                op=place.op if at == 0 else step.op,
+                context,
+                op=context.op if at == 0 else step.op,
                 begun=False,
-                leavable=place.leavable and at == 0,
-                forbidden=tuple(self._forbidden(steps, at, place)),
-                stops=place.stops if lead else (),
-                after=tuple(self._after(steps, at, place)),
+                leavable=context.leavable and at == 0,
+                forbidden=tuple(self._forbidden(steps, at, context)),
+                stops=context.stops if lead else (),
+                after=tuple(self._after(steps, at, context)),
             )
             if step.op == "not_next":
                 sink = self._not_next(step, sink, here)
@@ -132,23 +132,23 @@ class Construction:
                 sink = self._pending(step, here)
         return sink
 
-    def _forbidden(self, steps: Sequence[Step], at: int, place: Place) -> Iterator[Prohibition]:
+    def _forbidden(self, steps: Sequence[Step], at: int, context: Context) -> Iterator[Prohibition]:
         for step in reversed(steps[:at]):
             if step.op == "not_followed_by":
-                yield self._prohibition(step, place)
+                yield self._prohibition(step, context)
             elif not (step.negated or skippable(step)):
                 return
-        yield from place.forbidden
+        yield from context.forbidden
 
-    def _after(self, steps: Sequence[Step], at: int, place: Place) -> Iterator[Prohibition]:
+    def _after(self, steps: Sequence[Step], at: int, context: Context) -> Iterator[Prohibition]:
         for step in steps[at + 1 :]:
             if step.op == "not_followed_by":
-                yield self._prohibition(step, place)
+                yield self._prohibition(step, context)
             elif not step.negated:
                 return
-        yield from place.after
+        yield from context.after
 
-    def _step(self, step: Step, sink: State, here: Place) -> State:
+    def _step(self, step: Step, sink: State, here: Context) -> State:
         """A step with its repetitions."""
         lifted = _lifted(sink, here.forbidden)
         exits = self._exits(step, lifted, here)
@@ -167,7 +167,7 @@ class Construction:
             exits = self._exits(step, sink, here)
         return self._once(step, last, here, exits if step.optional else (), window)
 
-    def _exits(self, step: Step, sink: State, here: Place) -> tuple[Exit, ...]:
+    def _exits(self, step: Step, sink: State, here: Context) -> tuple[Exit, ...]:
         """Where runs go that leave the step for `sink`; what comes after its last event first."""
         if not step.greedy or step.group or step.most == step.least:
             return (Exit(sink, here.calm),)
@@ -181,7 +181,7 @@ class Construction:
         )
 
     def _once(
-        self, step: Step, sink: State, here: Place, exits: Sequence[Exit], window: int | None
+        self, step: Step, sink: State, here: Context, exits: Sequence[Exit], window: int | None
     ) -> State:
         """One iteration of a step."""
         leavable = here.leavable or bool(exits)
@@ -193,7 +193,7 @@ class Construction:
         state.leave(exits)
         return state
 
-    def _loop(self, step: Step, exits: Sequence[Exit], here: Place) -> State:
+    def _loop(self, step: Step, exits: Sequence[Exit], here: Context) -> State:
         """All iterations of a step without end, beyond the least."""
         if step.group:
             joint = State("joint", step.name)
@@ -204,7 +204,7 @@ class Construction:
         return state
 
     def _waiting(
-        self, step: Step, sink: State | None, here: Place, *, leavable: bool, window: int | None
+        self, step: Step, sink: State | None, here: Context, *, leavable: bool, window: int | None
     ) -> State:
         """A state that takes what fits a step; into itself, if there is no `sink`."""
         question = self._ask(step)
@@ -226,7 +226,7 @@ class Construction:
             each.stop(here.forbidden + here.stops)
         return state
 
-    def _pending(self, step: Step, here: Place) -> State:
+    def _pending(self, step: Step, here: Context) -> State:
         state = State("pending", step.name)
         state.window = step.within
         broken = (self._prohibition(step, here), *here.forbidden)
@@ -234,7 +234,7 @@ class Construction:
         state.add(Edge("ignore", state, both(*(neither(each.guard) for each in broken))))
         return state
 
-    def _not_next(self, step: Step, sink: State, here: Place) -> State:
+    def _not_next(self, step: Step, sink: State, here: Context) -> State:
         state = State("waiting", step.name)
         state.window = step.within
         broken = (self._prohibition(step, here), *here.forbidden, *here.after)
@@ -247,11 +247,11 @@ class Construction:
             state.leave([Exit(sink, neither(broken[0].guard))])
         return state
 
-    def _prohibition(self, step: Step, place: Place) -> Prohibition:
+    def _prohibition(self, step: Step, context: Context) -> Prohibition:
         question = self._ask(step)
-        return Prohibition(question, both(place.calm, self._fits(question)))
+        return Prohibition(question, both(context.calm, self._fits(question)))
 
-    def _calm(self, step: Step, here: Place) -> Guard:
+    def _calm(self, step: Step, here: Context) -> Guard:
         """No `until` has come, neither that of the step nor of a group around it."""
         if step.until is None:
             return here.calm

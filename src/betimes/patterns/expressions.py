@@ -48,7 +48,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from betimes.patterns.kinds import ARGUMENTS, check_kinds
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 from betimes.patterns.steps import PatternError
 from betimes.patterns.syntax import (
     AGGREGATES,
@@ -88,7 +88,7 @@ def parse(text: str, what: str = "where") -> Expr:
     """Read an expression; `what` is what errors call it."""
     if not isinstance(text, str):
         raise PatternError(f"expected {what} to be an expression as text, got {what}={text!r}")
-    source = Source(text, what)
+    source = SourceText(text, what)
     parser = _Parser(source)
     expr = parser.whole()
     for node, depth in walk(expr):
@@ -101,7 +101,7 @@ def parse(text: str, what: str = "where") -> Expr:
 class _Parser:
     """Recursive descent, one method a level of binding, the loosest first."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.tokens = tokens(source)
         self.at = 0

@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 from betimes.patterns.steps import Op, Step
 from betimes.patterns.syntax import written
 
@@ -41,7 +41,7 @@ def skeleton(text: str, *, ends: bool = False) -> tuple[Step, ...]:
     not_followed_by !B 1 1
     followed_by C 2 4
     """
-    reader = _Reader(Source(text, "pattern"))
+    reader = _Reader(SourceText(text, "pattern"))
     steps = reader.whole()
     if steps[-1].op == "not_followed_by" and not ends:
         reader.fail(
@@ -55,7 +55,7 @@ def skeleton(text: str, *, ends: bool = False) -> tuple[Step, ...]:
 class _Reader:
     """Recursive descent over the letters."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
         self.at = 0

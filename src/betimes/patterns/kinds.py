@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal as Choice
 
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.syntax import (
     Aggregate,
     And,
@@ -61,7 +61,7 @@ def kind_of(expr: Expr) -> Kind | None:
             return "number"
 
 
-def check_kinds(expr: Expr, source: Source) -> None:
+def check_kinds(expr: Expr, source: SourceText) -> None:
     """Raise at the first part that mixes kinds."""
     for node, _ in walk(expr):
         match node:
@@ -90,7 +90,7 @@ def check_kinds(expr: Expr, source: Source) -> None:
                 )
 
 
-def check_condition(expr: Expr, source: Source) -> None:
+def check_condition(expr: Expr, source: SourceText) -> None:
     """Raise if it cannot be true or false."""
     if kind_of(expr) == "text":
         raise source.error(
@@ -99,12 +99,12 @@ def check_condition(expr: Expr, source: Source) -> None:
         )
 
 
-def _demand(kind: Kind, expr: Expr, where: str, source: Source) -> None:
+def _demand(kind: Kind, expr: Expr, where: str, source: SourceText) -> None:
     if kind_of(expr) not in (kind, None):
         raise source.error(f"expected a {kind} {where}, got a {kind_of(expr)}", expr.span)
 
 
-def _check_comparison(node: Expr, op: str, sides: tuple[Expr, Expr], source: Source) -> None:
+def _check_comparison(node: Expr, op: str, sides: tuple[Expr, Expr], source: SourceText) -> None:
     if any(isinstance(side, Literal) and side.value is None for side in sides):
         raise source.error(
             f"a comparison with null never holds, so {op!r} makes no sense here; "

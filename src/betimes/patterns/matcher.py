@@ -81,9 +81,9 @@ class Matcher:
         self._overflow = overflow
         self._timeouts = timeouts
         self._asking = Asking(self._automaton)
-        nodes = self._automaton.nodes
-        self._windows = any(node.window is not None for node in nodes)
-        self._pending = frozenset(number for number, node in enumerate(nodes) if node.pending)
+        states = self._automaton.states
+        self._windows = any(state.window is not None for state in states)
+        self._pending = frozenset(number for number, state in enumerate(states) if state.pending)
         self._marked: Start | None = None
         """The event bound last: what the next one of the same time counts on from."""
         self._runs: tuple[Run, ...] = ()
@@ -197,7 +197,7 @@ class Matcher:
         """When the run's window ends."""
         within = self._automaton.within
         end = None if within is None else run[1][0] + within
-        window = self._automaton.nodes[run[0]].window
+        window = self._automaton.states[run[0]].window
         if window is None or (end is not None and end <= run[2] + window):
             return end
         return run[2] + window
@@ -222,15 +222,15 @@ class Matcher:
         done: list[Held] = []
         for run in self._runs:
             state, start, last, row = run
-            end, node = self._end(run), self._automaton.nodes[state]
+            end, here = self._end(run), self._automaton.states[state]
             within = self._automaton.within
             if end is None or end > at:
                 runs.append(run)
-            elif node.pending:
+            elif here.pending:
                 done.append((start, at, row))
             else:
-                if node.late is not None and (within is None or start[0] + within > at):
-                    runs.append((node.late, start, last, row))
+                if here.late is not None and (within is None or start[0] + within > at):
+                    runs.append((here.late, start, last, row))
                 if self._timeouts:
                     found.append(_match(row, at, "timeout"))
         self._release(runs, done, found)
@@ -238,7 +238,7 @@ class Matcher:
     def _cut(self, before: Any, found: list[Match]) -> None:
         """Too many runs are open: say so."""
         if self._overflow == "error":
-            steps = Counter(self._automaton.nodes[run[0]].step for run in self._runs)
+            steps = Counter(self._automaton.states[run[0]].step for run in self._runs)
             open_, held = len(self._runs), len(self._held)
             self.state = before
             raise PatternError(
@@ -310,16 +310,16 @@ class _Skip:
         if self._strategy == "past_last":
             return _after(bound[-1][1])
         there = [start for name, start in bound if name == self._step]
-        if self._strict and (not there or there[self._place] == bound[0][1]):
+        if self._strict and (not there or there[self._index] == bound[0][1]):
             what = "is the first event of" if there else "has no event in"
             raise PatternError(
                 f"cannot skip to {self._step!r}, which {what} the match {_match(row, 0).bound}; "
                 "skip to a step that is in every match and not its first, or say miss='ignore'"
             )
-        return there[self._place] if there else None
+        return there[self._index] if there else None
 
     @property
-    def _place(self) -> int:
+    def _index(self) -> int:
         return 0 if self._strategy == "to_first" else -1
 
 

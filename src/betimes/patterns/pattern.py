@@ -20,7 +20,7 @@ from betimes.patterns.payloads import Shape, everything, selected
 from betimes.patterns.steps import Condition, Op, PatternError, Spec, Step
 from betimes.patterns.text import parse_text
 from betimes.patterns.wellformed import check, every
-from betimes.patterns.where import check_conditions, places
+from betimes.patterns.where import check_conditions, step_names
 
 Overflow = Literal["error", "side"]
 OVERFLOW = "overflow"
@@ -153,7 +153,7 @@ class Pattern:
         wired = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}{keyed}"
         lines = [f"{self.name or self.emits}: {wired}"]
         rows = list(_rows(self.spec.steps))
-        said, named = (max(len(row[place]) for row in rows) for place in (0, 1))
+        said, named = (max(len(row[column]) for row in rows) for column in (0, 1))
         lines += [f"  {row[0]:{said}}  {row[1]:{named}}  {row[2]}".rstrip() for row in rows]
         if self.spec.only is not None:
             lines.append(f"only events with {self.spec.only.text}")
@@ -192,7 +192,7 @@ class Pattern:
 
     def shapes(self) -> dict[str, tuple[str, Shape]]:
         """For each kind of match that is published, its type and what makes its payload."""
-        found = places(self.spec.steps)
+        found = step_names(self.spec.steps)
         whole = everything(found)
         shape = whole if self.select is None else selected(self.select, found)
         types = {"match": (self.emits, shape), "timeout": (self.timeouts, shape)}

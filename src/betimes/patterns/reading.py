@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from betimes.model.event import Event
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import PatternError
 from betimes.patterns.syntax import Expr
 
@@ -19,7 +19,7 @@ _PLAIN = frozenset({int, float, str, bool, type(None)})
 _KINDS: dict[type, str] = {int: "number", float: "number", bool: "number", str: "text"}
 
 
-def reader(name: str, expr: Expr, source: Source) -> Read:
+def reader(name: str, expr: Expr, source: SourceText) -> Read:
     """A function that reads a column of an event: a plain value, or None for null.
 
     NaN, and the numbers of NumPy, end here, so that nobody else has to think of them.
@@ -60,7 +60,7 @@ def kind(found: Any) -> str:
     return "text" if isinstance(found, str) else type(found).__name__
 
 
-def missing(name: str, expr: Expr, source: Source, event: Event) -> PatternError:
+def missing(name: str, expr: Expr, source: SourceText, event: Event) -> PatternError:
     """The error for an event without a column."""
     return source.error(
         f"expected an event with a column {name!r}, got {event.type!r} at {event.ts} with the "
@@ -72,7 +72,7 @@ def missing(name: str, expr: Expr, source: Source, event: Event) -> PatternError
 
 
 def mismatch(
-    expr: Expr, source: Source, op: str, pair: tuple[Any, ...], event: Event
+    expr: Expr, source: SourceText, op: str, pair: tuple[Any, ...], event: Event
 ) -> PatternError:
     """The error for values that do not go together."""
     numbers_only = op in ("+", "-", "*", "/", "//", "%", "sum", "avg")
@@ -81,7 +81,7 @@ def mismatch(
 
 
 def unfit(
-    expr: Expr, source: Source, expected: str, found: tuple[Any, ...], event: Event
+    expr: Expr, source: SourceText, expected: str, found: tuple[Any, ...], event: Event
 ) -> PatternError:
     """The error for values that are not what a part of an expression needs."""
     got = " and ".join(f"{each!r} (a {kind(each)})" for each in found)

@@ -11,10 +11,10 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A text and what it is called (`where`, `define['A']`).
 
-    >>> print(Source("A.v > > 5", "where").error("expected a value, got '>'", (6, 7)))
+    >>> print(SourceText("A.v > > 5", "where").error("expected a value, got '>'", (6, 7)))
     cannot read where
       A.v > > 5
             ^

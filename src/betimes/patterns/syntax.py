@@ -29,28 +29,28 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
-class Node:
+class Spanned:
     """What all nodes have."""
 
     span: Span = field(default=(0, 0), kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Literal(Node):
+class Literal(Spanned):
     """A number, a text, a truth value, or null."""
 
     value: int | float | str | bool | None
 
 
 @dataclass(frozen=True)
-class Column(Node):
+class Column(Spanned):
     """A column of the candidate, the event that is looked at; `type` and `ts` are built in."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class StepColumn(Node):
+class StepColumn(Spanned):
     """`A.v`: a column of the event bound last to a step; null if there is none."""
 
     step: str
@@ -58,7 +58,7 @@ class StepColumn(Node):
 
 
 @dataclass(frozen=True)
-class Aggregate(Node):
+class Aggregate(Spanned):
     """`avg(B.v)`: over all events bound to a step so far. Without a column only in `count(B)`."""
 
     function: AggregateName
@@ -67,7 +67,7 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class Call(Spanned):
     """`startswith(name, 'P')`: one of `FUNCTIONS`."""
 
     function: str
@@ -75,14 +75,14 @@ class Call(Node):
 
 
 @dataclass(frozen=True)
-class Negative(Node):
+class Negative(Spanned):
     """`-v`."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class Arithmetic(Node):
+class Arithmetic(Spanned):
     """`left op right`."""
 
     op: Choice["+", "-", "*", "/", "//", "%"]
@@ -91,7 +91,7 @@ class Arithmetic(Node):
 
 
 @dataclass(frozen=True)
-class Compare(Node):
+class Compare(Spanned):
     """`left op right`."""
 
     op: Choice["==", "!=", "<", "<=", ">", ">="]
@@ -100,7 +100,7 @@ class Compare(Node):
 
 
 @dataclass(frozen=True)
-class In(Node):
+class In(Spanned):
     """`item in (option, ...)`."""
 
     item: Expr
@@ -108,28 +108,28 @@ class In(Node):
 
 
 @dataclass(frozen=True)
-class IsNull(Node):
+class IsNull(Spanned):
     """`operand is null`, the only test that a null does not turn into null."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class Not(Node):
+class Not(Spanned):
     """`not operand`."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class And(Node):
+class And(Spanned):
     """`part and part ...`, decided from left to right."""
 
     parts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
-class Or(Node):
+class Or(Spanned):
     """`part or part ...`, decided from left to right."""
 
     parts: tuple[Expr, ...]

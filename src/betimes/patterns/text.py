@@ -27,7 +27,7 @@ from betimes.patterns.conditions import AllOf, TypeIs, condition
 from betimes.patterns.grammar import skeleton
 from betimes.patterns.steps import Condition, PatternError, Spec, Step
 from betimes.patterns.wellformed import check
-from betimes.patterns.where import Place, Placed, check_conditions, place, places
+from betimes.patterns.where import Assigned, StepName, assign, check_conditions, step_names
 
 
 def parse_text(
@@ -50,14 +50,14 @@ def parse_text(
         raise PatternError(f"expected a pattern as text, such as 'A !B C', got {text!r}")
     window = None if within is None else window_of(within)
     steps = skeleton(text, ends=window is not None)
-    found = places(steps)
+    found = step_names(steps)
     conditions = _defined(define or {}, found)
-    placed = Placed(None, {}) if where is None else place(where, found)
-    for each, more in placed.at.items():
+    assigned = Assigned(None, {}) if where is None else assign(where, found)
+    for each, more in assigned.at.items():
         conditions[each] = AllOf((conditions[each], more))
     if not isinstance(skip, str):
         raise PatternError(f"expected skip to be a text such as 'past_last', got skip={skip!r}")
-    spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=placed.only)
+    spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=assigned.only)
     check(spec)
     check_conditions(spec.steps)
     return spec
@@ -74,7 +74,7 @@ def window_of(within: Duration) -> int:
     return window
 
 
-def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Condition]:
+def _defined(define: Mapping[str, object], found: list[StepName]) -> dict[StepName, Condition]:
     names = list(dict.fromkeys(each.name for each in found))
     if not isinstance(define, Mapping):
         raise PatternError(
@@ -96,9 +96,9 @@ def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Co
 
 
 def _filled(
-    steps: Iterable[Step], found: Iterator[Place], conditions: Mapping[Place, Condition]
+    steps: Iterable[Step], found: Iterator[StepName], conditions: Mapping[StepName, Condition]
 ) -> tuple[Step, ...]:
-    """The steps with their conditions; `found` has the places in the order of the steps."""
+    """The steps with their conditions; `found` has their names in the order of the steps."""
     filled = []
     for step in steps:
         if step.group:

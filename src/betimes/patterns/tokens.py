@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from betimes.model.duration import microseconds
 from betimes.model.errors import OptionError
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 
 _PARTS = re.compile(
     r"""(?P<blank>\s+)
@@ -59,10 +59,10 @@ class Token(NamedTuple):
         return self.kind in ("word", "op") and self.text in texts
 
 
-def tokens(source: Source) -> list[Token]:
+def tokens(source: SourceText) -> list[Token]:
     """Cut a source into tokens; the last one is the end.
 
-    >>> [token.text for token in tokens(Source("A.v>= 2s", "where"))]
+    >>> [token.text for token in tokens(SourceText("A.v>= 2s", "where"))]
     ['A', '.', 'v', '>=', '2s', '']
     """
     text, at = source.text, 0
@@ -77,7 +77,7 @@ def tokens(source: Source) -> list[Token]:
     return [*found, Token("end", "", None, len(text), len(text))]
 
 
-def _token(source: Source, match: re.Match[str]) -> Token:
+def _token(source: SourceText, match: re.Match[str]) -> Token:
     text, span = match[0], match.span()
     match match.lastgroup:
         case "number" | "unit":
@@ -96,7 +96,7 @@ def _token(source: Source, match: re.Match[str]) -> Token:
             return Token("op", text, None, *span)
 
 
-def _number(source: Source, match: re.Match[str]) -> int | float:
+def _number(source: SourceText, match: re.Match[str]) -> int | float:
     try:
         if match["unit"] is not None:
             return microseconds(match[0])
@@ -110,7 +110,7 @@ def _number(source: Source, match: re.Match[str]) -> int | float:
         raise source.error("expected a shorter number", match.span()) from None
 
 
-def _text(source: Source, match: re.Match[str]) -> str:
+def _text(source: SourceText, match: re.Match[str]) -> str:
     def letter(escape: re.Match[str]) -> str:
         if escape[1] not in _ESCAPES:
             start = match.start() + 1 + escape.start()
@@ -123,7 +123,7 @@ def _text(source: Source, match: re.Match[str]) -> str:
     return _ESCAPE.sub(letter, match[0][1:-1])
 
 
-def _unreadable(source: Source, at: int) -> Exception:
+def _unreadable(source: SourceText, at: int) -> Exception:
     sign = source.text[at]
     if sign in "'\"":
         return source.error(f"expected the text to end with {sign}", (at, len(source.text)))

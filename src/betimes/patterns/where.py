@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, condition
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Condition, PatternError, Python, Step
 from betimes.patterns.syntax import (
     Aggregate,
@@ -35,7 +35,7 @@ from betimes.patterns.wellformed import every
 
 
 @dataclass(frozen=True)
-class Place:
+class StepName:
     """A name in a pattern, and where it stands."""
 
     name: str
@@ -49,22 +49,22 @@ class Place:
     loops: tuple[int, ...]
     """The repeated groups around it."""
 
-    def sees(self, other: Place) -> bool:
+    def sees(self, other: StepName) -> bool:
         """Whether something may be bound there when an event is tested here."""
         again = bool(set(self.loops) & set(other.loops))
         return other.order < self.order or (other.order == self.order and not self.negated) or again
 
 
-def places(steps: Iterable[Step]) -> list[Place]:
+def step_names(steps: Iterable[Step]) -> list[StepName]:
     """All names of a pattern, in its order.
 
     >>> from betimes.patterns.grammar import skeleton
-    >>> [(place.name, place.order) for place in places(skeleton("A (B|C)+ !D E"))]
+    >>> [(each.name, each.order) for each in step_names(skeleton("A (B|C)+ !D E"))]
     [('A', 0), ('B', 1), ('C', 1), ('D', 2), ('E', 3)]
     """
     order, loop = -1, 0
 
-    def visit(steps: Iterable[Step], certain: bool, loops: tuple[int, ...]) -> Iterator[Place]:
+    def visit(steps: Iterable[Step], certain: bool, loops: tuple[int, ...]) -> Iterator[StepName]:
         nonlocal order, loop
         for step in steps:
             sure = certain and not step.optional and not step.negated
@@ -76,20 +76,20 @@ def places(steps: Iterable[Step]) -> list[Place]:
             order += 1
             for name, _ in step.takes:
                 repeated = step.repeated or bool(loops)
-                yield Place(name, step.negated, order, sure, repeated, loops)
+                yield StepName(name, step.negated, order, sure, repeated, loops)
 
     return list(visit(steps, True, ()))
 
 
 @dataclass(frozen=True)
-class Placed:
+class Assigned:
     """The parts of a `where`, by the place at which they are tested."""
 
     only: Condition | None
-    at: dict[Place, Condition]
+    at: dict[StepName, Condition]
 
 
-def place(where: object, found: Sequence[Place]) -> Placed:
+def assign(where: object, found: Sequence[StepName]) -> Assigned:
     """Give each part of a `where` its place."""
     whole = condition(where, "where")
     if isinstance(whole, Python) and whole.looks_back:
@@ -98,30 +98,30 @@ def place(where: object, found: Sequence[Place]) -> Placed:
             f"bound), where={where!r}; say with define at which step it is to be called"
         )
     if not isinstance(whole, Expression):
-        return Placed(whole, {})
+        return Assigned(whole, {})
     source = whole.source
     general: list[Expr] = []
-    at: dict[Place, list[Expr]] = {}
+    at: dict[StepName, list[Expr]] = {}
     for part in conjuncts(whole.expr):
         if not steps_of(part):
             general.append(part)
             continue
         for each in _tested_at(part, found, source):
             at.setdefault(each, []).append(of_candidate(part, each.name))
-    return Placed(
+    return Assigned(
         _together(general, source) if general else None,
         {each: _together(parts, source) for each, parts in at.items()},
     )
 
 
-def _together(parts: list[Expr], source: Source) -> Condition:
+def _together(parts: list[Expr], source: SourceText) -> Condition:
     if len(parts) == 1:
         return Expression(parts[0], source)
     span = (parts[0].span[0], parts[-1].span[1])
     return Expression(And(tuple(parts), span=span), source)
 
 
-def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place]:
+def _tested_at(part: Expr, found: Sequence[StepName], source: SourceText) -> list[StepName]:
     named = steps_of(part)
     check_names(part, found, source)
     _check_no_column_alone(part, source)
@@ -145,7 +145,7 @@ def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place
     return _after(latest, bound, part, source)
 
 
-def _check_no_column_alone(part: Expr, source: Source) -> None:
+def _check_no_column_alone(part: Expr, source: SourceText) -> None:
     for node, _ in walk(part):
         if isinstance(node, Column):
             raise source.error(
@@ -156,7 +156,7 @@ def _check_no_column_alone(part: Expr, source: Source) -> None:
             )
 
 
-def _after(latest: int, bound: list[Place], part: Expr, source: Source) -> list[Place]:
+def _after(latest: int, bound: list[StepName], part: Expr, source: SourceText) -> list[StepName]:
     """The places at one of which each match goes on after the latest step."""
     later = [each for each in bound if each.order > latest]
     sure = min((each.order for each in later if each.certain), default=None)
@@ -173,7 +173,7 @@ def _after(latest: int, bound: list[Place], part: Expr, source: Source) -> list[
 
 def check_conditions(steps: Sequence[Step]) -> None:
     """Raise if a condition names steps that are not there, or not bound when it is tested."""
-    found = places(steps)
+    found = step_names(steps)
     takes = [tested for step in every(steps) for _, tested in step.takes]
     for each, tested in zip(found, takes, strict=True):
         for expression in _expressions(tested):
@@ -191,7 +191,7 @@ def _expressions(tested: Condition | None) -> Iterator[Expression]:
             yield from _expressions(each)
 
 
-def _check_bound(place: Place, tested: Expression, found: Sequence[Place]) -> None:
+def _check_bound(at: StepName, tested: Expression, found: Sequence[StepName]) -> None:
     check_names(tested.expr, found, tested.source)
     bound = {each.name: each for each in found if not each.negated}
     for node, step in _named(tested.expr):
@@ -201,17 +201,17 @@ def _check_bound(place: Place, tested: Expression, found: Sequence[Place]) -> No
                 node.span,
                 "use",
             )
-        if not place.sees(bound[step]):
-            instead = "" if place.negated else f"; make it a condition of {step!r} instead"
+        if not at.sees(bound[step]):
+            instead = "" if at.negated else f"; make it a condition of {step!r} instead"
             raise tested.source.error(
-                f"expected steps before {place.name!r}, got {step!r}, which is not bound yet when "
-                f"{place.name!r} is looked for{instead}",
+                f"expected steps before {at.name!r}, got {step!r}, which is not bound yet when "
+                f"{at.name!r} is looked for{instead}",
                 node.span,
                 "use",
             )
 
 
-def check_names(expr: Expr, found: Sequence[Place], source: Source) -> None:
+def check_names(expr: Expr, found: Sequence[StepName], source: SourceText) -> None:
     """Raise if an expression names a step that is not there."""
     known = {each.name for each in found}
     for node, step in _named(expr):
