@@ -42,12 +42,14 @@ def microseconds(value: Duration, name: str = "duration") -> int:
             f"(units: {', '.join(_UNITS)}), a timedelta or whole microseconds, got {name}={value!r}"
         )
     if not 0 <= result <= LONGEST:
-        raise OptionError(f"expected {name} to be 0 or longer, below 146,000 years, got {value!r}")
+        raise OptionError(
+            f"expected {name} to be 0 or longer, at most 146,000 years, got {name}={value!r}"
+        )
     return result
 
 
 def readable(us: float) -> str:
-    """Write microseconds the way people read them.
+    """Write microseconds with a unit, rounded to four digits.
 
     >>> readable(0), readable(250), readable(1_500), readable(2_000_000), readable(90_000_000)
     ('0', '250 us', '1.5 ms', '2 s', '1.5 min')
@@ -58,3 +60,15 @@ def readable(us: float) -> str:
         if abs(us) >= size:
             return f"{us / size:.4g} {unit}"
     return f"{us:.2g} us"
+
+
+def exact(us: int) -> str:
+    """Write microseconds with a unit, and never rounded: two durations never look the same.
+
+    >>> exact(0), exact(1_500_000), exact(1_234_567), exact(90_000_000)
+    ('0', '1.5 s', '1234567 us', '1.5 min')
+    """
+    text = readable(us)
+    if us == 0:
+        return text
+    return text if "e" not in text and microseconds(text) == us else f"{us} us"

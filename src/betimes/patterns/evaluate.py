@@ -1,8 +1,8 @@
-"""From an expression to a Python function: closures within closures, built once.
+"""From an expression to a Python function: nested closures, built once.
 
 Each node becomes a function of the candidate and of what is bound so far. It returns the value;
-None is null. Whatever is odd about a value is found on a second, slower look; the first one
-is made for columns that hold what they should.
+None is null. The fast path assumes that columns hold what they should. Anything unusual about a
+value is found on a second, slower path.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def value_of(expr: Expr, source: SourceText) -> Run:
-    """A function that gives the value of an expression.
+    """A function that returns the value of an expression.
 
     >>> from betimes.patterns.expressions import parse
     >>> text = "2 * v + sum(B.v)"
@@ -91,7 +91,7 @@ def value_of(expr: Expr, source: SourceText) -> Run:
 
 
 def truth_of(expr: Expr, source: SourceText) -> Test:
-    """A function that says whether an expression holds: True, False, or None for null."""
+    """A function that returns whether an expression holds: True, False, or None for null."""
     match expr:
         case Compare():
             return _compare(expr, source)
@@ -154,7 +154,7 @@ def _compare(expr: Compare, source: SourceText) -> Test:
 def _compare_with_constant(
     name: str, test: Callable[[Any, Any], bool], constant: Any, compare: Test
 ) -> Test:
-    """The most frequent condition, without the detours; all that is odd is left to `compare`."""
+    """A fast path for the most frequent condition; anything unusual is left to `compare`."""
     types = (str,) if isinstance(constant, str) else (int, float)
 
     def quick(event: Event, bound: Bound) -> bool | None:
@@ -292,7 +292,8 @@ def _call(expr: Call, arguments: list[Run], source: SourceText) -> Run:
             return None
         for found in values:
             if kind(found) != wanted:
-                raise unfit(expr, source, f"a {wanted} in {expr.function}()", (found,), event)
+                needed = "text" if wanted == "text" else f"a {wanted}"
+                raise unfit(expr, source, f"{needed} in {expr.function}()", (found,), event)
         return function(*values)
 
     return call
@@ -327,7 +328,7 @@ def _aggregate(expr: Aggregate, source: SourceText) -> Run:
 
 
 def _sum(found: list[Any]) -> Any:
-    # Not Python's `sum`, which rounds floats in another way from 3.12 on.
+    # Not Python's `sum`, which rounds floats differently from 3.12 on.
     total: Any = 0
     for each in found:
         total += each

@@ -1,4 +1,4 @@
-"""What a match carries: every bound event, or what `select` makes of them."""
+"""The payload of a match: every bound event, or what `select` computes from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Shape = Callable[[Pairs, int], dict[str, Any]]
 
 
 def everything(found: Sequence[StepName]) -> Shape:
-    """All columns of all bound events; of steps that repeat, lists.
+    """All columns of all bound events; steps that repeat have lists.
 
     >>> from betimes.patterns.grammar import skeleton
     >>> from betimes.patterns.where import step_names
@@ -45,7 +45,7 @@ def everything(found: Sequence[StepName]) -> Shape:
 
 
 def selected(select: Mapping[str, str], found: Sequence[StepName]) -> Shape:
-    """What a user asks for: expressions over the bound events, and `ts`, the time of the match."""
+    """What the user selects: expressions over the bound events and `ts`, the time of the match."""
     if not isinstance(select, Mapping):
         raise PatternError(
             "expected select to map columns to expressions, as in "

@@ -1,19 +1,19 @@
 """Patterns as text: `A !B C`.
 
-Steps separated by blanks follow each other, and events between them that fit no step are skipped;
-`A-B` takes the very next event; `A ... B` any later one, which gives all combinations. `!B` between
-two steps: none of these in between; at the end: none until the time (`within`) is over. `(A|B)` is
-one or the other, `(A B)` a group.
+Steps separated by blanks follow each other; events between them that fit no step are skipped.
+`A-B` takes the very next event. `A ... B` takes any later one, which gives all combinations. `!B`
+between two steps means no B in between; at the end it means no B until the window (`within`) ends.
+`(A|B)` is one or the other, `(A B)` is a group.
 
-`B+ B* B? B{3} B{2,4} B{2,}` say how many. `B+`, `B*` and ranges are greedy: an event that fits both
-`B` and the step after it is taken by `B`. With a `?` behind (`B+?`) they are reluctant: it may be
-taken by the step after it, too. At the end of a pattern there is nothing to wait for: `A B{2,4}`
-is found with the second `B`. The sign before a loop is about its first event: `A-B+` takes the
-first `B` directly after `A`, and the others as they come. (Loops without gaps are made with the
-builder, `bt.begin(...)`.)
+`B+ B* B? B{3} B{2,4} B{2,}` say how many. `B+`, `B*` and ranges are greedy: `B` takes an event that
+fits both `B` and the step after it. Followed by `?` (`B+?`) they are reluctant: the step after it
+may take the event, too. At the end of a pattern there is nothing to wait for: `A B{2,4}` is found
+at the second `B`. The sign before a loop applies to its first event: `A-B+` takes the first `B`
+directly after `A`, and the others as they come. (For loops without gaps, use the builder,
+`bt.begin(...)`.)
 
-A name is a type of events unless `define` says what it stands for. `where` says what the events of
-a match must have in common; `betimes.patterns.where` has the rules.
+A name is a type of events unless `define` gives it a condition. `where` says how the events of a
+match relate to each other; `betimes.patterns.where` has the rules.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parse_text(
     for each, more in assigned.at.items():
         conditions[each] = AllOf((conditions[each], more))
     if not isinstance(skip, str):
-        raise PatternError(f"expected skip to be a text such as 'past_last', got skip={skip!r}")
+        raise PatternError(f"expected skip to be text such as 'past_last', got skip={skip!r}")
     spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=assigned.only)
     check(spec)
     check_conditions(spec.steps)
@@ -64,7 +64,7 @@ def parse_text(
 
 
 def window_of(within: Duration) -> int:
-    """A `within` in microseconds."""
+    """A window in microseconds."""
     try:
         window = microseconds(within, "within")
     except OptionError as error:
@@ -84,7 +84,7 @@ def _defined(define: Mapping[str, object], found: list[StepName]) -> dict[StepNa
     for name in define:
         if name not in names:
             raise PatternError(
-                f"expected define to have names of the pattern, {names}, got {name!r}"
+                f"expected define to contain names from the pattern, {names}, got {name!r}"
             )
     conditions = {
         name: condition(define[name], f"define[{name!r}]", of=name)
@@ -98,7 +98,7 @@ def _defined(define: Mapping[str, object], found: list[StepName]) -> dict[StepNa
 def _filled(
     steps: Iterable[Step], found: Iterator[StepName], conditions: Mapping[StepName, Condition]
 ) -> tuple[Step, ...]:
-    """The steps with their conditions; `found` has their names in the order of the steps."""
+    """The steps with their conditions; `found` has their names in the same order."""
     filled = []
     for step in steps:
         if step.group:

@@ -1,4 +1,4 @@
-"""The words and signs of an expression."""
+"""The tokens of an expression."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 
 
 class Token(NamedTuple):
-    """A number, a text, a word, a name in backticks, a sign, or the end."""
+    """A number, text, a word, a name in backticks, an operator, or the end."""
 
     kind: Choice["number", "text", "word", "name", "op", "end"]
     text: str
-    """As it is written."""
+    """The token as written."""
     value: int | float | str | None
-    """What a number or a text is, or the name without its backticks."""
+    """The value of a number or of text, or the name without its backticks."""
     start: int
     end: int
 
@@ -55,12 +55,12 @@ class Token(NamedTuple):
         return str(self.value)
 
     def is_(self, *texts: str) -> bool:
-        """Whether it is one of these words or signs."""
+        """Whether it is one of these words or operators."""
         return self.kind in ("word", "op") and self.text in texts
 
 
 def tokens(source: SourceText) -> list[Token]:
-    """Cut a source into tokens; the last one is the end.
+    """Split a source into tokens; the last one is the end.
 
     >>> [token.text for token in tokens(SourceText("A.v>= 2s", "where"))]
     ['A', '.', 'v', '>=', '2s', '']
@@ -115,7 +115,7 @@ def _text(source: SourceText, match: re.Match[str]) -> str:
         if escape[1] not in _ESCAPES:
             start = match.start() + 1 + escape.start()
             raise source.error(
-                rf"expected one of \n \t \\ \' \" in a text, got {escape[0]}; a backslash is \\",
+                rf"expected one of \n \t \\ \' \" in text, got {escape[0]}; a backslash is \\",
                 (start, start + 2),
             )
         return _ESCAPES[escape[1]]
