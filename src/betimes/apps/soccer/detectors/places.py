@@ -31,7 +31,7 @@ class HeatMap:
     deadline: int | None = None
 
     def on_event(self, event: Event) -> None:
-        # A frame comes at the end of its tick, so one at a full second belongs to the second before.
+        # A frame comes at the end of its tick: one at a full second belongs to the second before.
         self.deadline = ((event.ts - 1) // self.every + 1) * self.every + 1
         self.frames.append(event)
 
