@@ -257,10 +257,10 @@ class ChangesColumns:
     ("detector", "message"),
     [
         (Raises, "Raises failed at .*ts=3.*ZeroDivisionError"),
-        (makes_text, "expected makes_text to make Event objects.*made 'x'; yield or return"),
+        (makes_text, "expected makes_text to return Event objects.*returned 'x'; yield or return"),
         (makes_negative_times, "0 or more, but .* the time -10; use int"),
         (makes_times_of_numpy, "whole microseconds.*; use int"),
-        (makes_objects, r"expected payloads of.*makes_objects made.*convert"),
+        (makes_objects, r"expected payloads of.*makes_objects returned.*convert"),
         (changes_the_payload, "changed an event that it was given.*copy the payload"),
         (ChangesThePayloadLater, "changed an event that it was given.*copy the payload"),
         (DrawsLots, "DrawsLots does not repeat itself.*random number"),
@@ -274,7 +274,7 @@ class ChangesColumns:
         (CannotBeCompared, "does not compare equal.*give the classes in it an __eq__"),
         (KeepsAll, "grows with every event.*drop what is too old.*bounded=False"),
         (KeepsAllInText, "grows with every event"),
-        (CountsBatches, "handed batches of 2 events.*where a batch ends must not matter"),
+        (CountsBatches, "given batches of 2 events.*where a batch ends must not matter"),
         (ChangesColumns, r"changed the columns of a batch|read-only"),
     ],
 )
@@ -304,7 +304,7 @@ def test_growth_can_be_allowed() -> None:
 
 
 def test_a_sample_that_shows_nothing_is_refused() -> None:
-    with pytest.raises(OptionError, match="made nothing of 0 events"):
+    with pytest.raises(OptionError, match="returned nothing for 0 events"):
         check_detector(Count("x"), [])
     with pytest.raises(OptionError, match="made nothing of 1 events; give a sample that it reacts"):
         check_detector(Count("x"), SAMPLE[:1])

@@ -28,7 +28,7 @@ class SlackPolicy:
     result.
 
     >>> SlackPolicy.parse("decaying", max_slack="2s")
-    SlackPolicy('decaying', margin=0, min=0, max=2 s, decay=1 min)
+    SlackPolicy('decaying', margin=0.0, min=0, max=2 s, decay=1 min)
     >>> SlackPolicy.parse("150ms")
     SlackPolicy(fixed at 150 ms)
     """
@@ -49,13 +49,13 @@ class SlackPolicy:
     def __repr__(self) -> str:
         if self.min == self.max:
             return f"SlackPolicy(fixed at {exact(self.min)})"
-        shown = [repr(self.name), f"margin={self.margin:g}", f"min={exact(self.min)}"]
+        shown = [repr(self.name), f"margin={self.margin}", f"min={exact(self.min)}"]
         if self.max < LONGEST:
             shown.append(f"max={exact(self.max)}")
         if self.name == "decaying":
             shown.append(f"decay={exact(self.decay)}")
         if self.name == "quantile":
-            shown.append(f"max_late={self.max_late:g}, window={self.window}")
+            shown.append(f"max_late={self.max_late}, window={self.window}")
         return f"SlackPolicy({', '.join(shown)})"
 
     @classmethod

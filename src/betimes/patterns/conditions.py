@@ -123,10 +123,10 @@ def _within_and(condition: Condition) -> str:
 
 
 def condition(value: object, what: str, *, of: str | None = None) -> Condition:
-    """A condition from what a user gives: a text, or a function of `(event)`, `(event, bound)`.
+    """A condition from a user's input: text, or a function of `(event)` or `(event, bound)`.
 
-    `what` is what errors call it. `of` is the step that it is a condition of: in a text, `B.v`
-    is then the candidate's own `v`.
+    `what` is its name in errors. `of` is the step that it belongs to: if that is B, then `B.v` in
+    the text is the candidate's own `v`.
     """
     if isinstance(value, str):
         expr, source = parse(value, what), SourceText(value, what)

@@ -3,7 +3,7 @@
 The truth is defined by thresholds, and sensors have noise. No detector could be expected to
 recognise a plan that comes close to a threshold, so it is discarded and another one made:
 
-- whoever hits the ball is near it, and everyone else is clearly farther away;
+- the player who hits the ball is near it, and everyone else is clearly farther away;
 - nobody is near a place where the ball bounces, because a bounce is also a peak of acceleration;
 - the ball does not fly through people;
 - it stays clear of the lines or crosses them clearly, and goals are clearly inside the frame;

@@ -138,7 +138,7 @@ class Restarts:
 
 
 def joined(path: Path, places: Floats, velocities: Floats, accelerations: Floats) -> Path:
-    """A path that goes on."""
+    """The path, continued."""
     return Path(
         np.concatenate([path.places, places]),
         np.concatenate([path.velocities, velocities]),
