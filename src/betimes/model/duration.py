@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 
 from betimes.model.errors import OptionError
@@ -63,12 +64,17 @@ def readable(us: float) -> str:
 
 
 def exact(us: int) -> str:
-    """Write microseconds with a unit, and never rounded: two durations never look the same.
+    """Write microseconds without loss, in the largest unit that takes a short number.
 
-    >>> exact(0), exact(1_500_000), exact(1_234_567), exact(90_000_000)
-    ('0', '1.5 s', '1234567 us', '1.5 min')
+    >>> exact(1_800_000_000), exact(1_500), exact(2_000_001), exact(LONGEST)
+    ('30 min', '1.5 ms', '2.000001 s', 'no limit')
     """
-    text = readable(us)
-    if us == 0:
-        return text
-    return text if "e" not in text and microseconds(text) == us else f"{us} us"
+    if us >= LONGEST:
+        return "no limit"
+    for unit in ("d", "h", "min"):
+        if us and us % _UNITS[unit] == 0:
+            return f"{us // _UNITS[unit]} {unit}"
+    for unit in ("s", "ms"):
+        if us >= _UNITS[unit]:
+            return f"{(Decimal(us) / _UNITS[unit]).normalize():f} {unit}"
+    return f"{us} us"

@@ -28,7 +28,7 @@ class SlackPolicy:
     result.
 
     >>> SlackPolicy.parse("decaying", max_slack="2s")
-    SlackPolicy('decaying', margin=0.0, min=0, max=2 s, decay=1 min)
+    SlackPolicy('decaying', margin=0.0, min=0 us, max=2 s, decay=1 min)
     >>> SlackPolicy.parse("150ms")
     SlackPolicy(fixed at 150 ms)
     """
@@ -45,18 +45,6 @@ class SlackPolicy:
     def label(self) -> str:
         """The name to show: a policy that cannot change the slack is called fixed."""
         return "fixed" if self.min == self.max else self.name
-
-    def __repr__(self) -> str:
-        if self.min == self.max:
-            return f"SlackPolicy(fixed at {exact(self.min)})"
-        shown = [repr(self.name), f"margin={self.margin}", f"min={exact(self.min)}"]
-        if self.max < LONGEST:
-            shown.append(f"max={exact(self.max)}")
-        if self.name == "decaying":
-            shown.append(f"decay={exact(self.decay)}")
-        if self.name == "quantile":
-            shown.append(f"max_late={self.max_late}, window={self.window}")
-        return f"SlackPolicy({', '.join(shown)})"
 
     @classmethod
     def parse(
@@ -119,3 +107,15 @@ class SlackPolicy:
         # The window must have room for five late events, or one straggler would set the slack.
         window = 500 if max_late == 0 else max(500, math.ceil(5 / max_late))
         return cls(name, float(margin), shortest, longest, fading, float(max_late), window)
+
+    def __repr__(self) -> str:
+        if self.min == self.max:
+            return f"SlackPolicy(fixed at {exact(self.min)})"
+        shown = [repr(self.name), f"margin={self.margin}", f"min={exact(self.min)}"]
+        if self.max < LONGEST:
+            shown.append(f"max={exact(self.max)}")
+        if self.name == "decaying":
+            shown.append(f"decay={exact(self.decay)}")
+        if self.name == "quantile":
+            shown.append(f"max_late={self.max_late}, window={self.window}")
+        return f"SlackPolicy({', '.join(shown)})"

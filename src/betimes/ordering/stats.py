@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from betimes.model.duration import readable
+from betimes.model.event import PSEUDO
+from betimes.ordering.clock import EVERY
 
 
 class OrderingStats(msgspec.Struct, frozen=True):
@@ -64,3 +68,18 @@ class OrderingStats(msgspec.Struct, frozen=True):
         offsets = (f"{name!r}: {readable(us)}" for name, us in self.clock_offsets.items())
         shown["clock_offsets"] = "{" + ", ".join(offsets) + "}"
         return f"OrderingStats({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
+
+def reason(clock: Sequence[str] | None, types: Sequence[str], *, moved: bool) -> str:
+    """Why the clock is as it is, for clock types that the user has named.
+
+    >>> reason(("X",), ("A", "B"), moved=False)
+    "no event of the clock types ('X',) has arrived, only A, B"
+    """
+    if clock == (EVERY,):
+        return "every type moves the clock"
+    if moved:
+        return "designated"
+    others = [name for name in types if name != PSEUDO]
+    came = f"only {', '.join(others)}" if others else "nothing"
+    return f"no event of the clock types {clock} has arrived, {came}"

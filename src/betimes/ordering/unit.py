@@ -37,7 +37,7 @@ from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.start import NOTHING_KNOWN, Start
-from betimes.ordering.stats import OrderingStats
+from betimes.ordering.stats import OrderingStats, reason
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -266,13 +266,7 @@ class OrderingUnit:
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        if self._clock == (EVERY,):
-            return "every type moves the clock"
-        if self._loop.clock == kernel.NEVER:
-            types = [name for name in self._types if name != PSEUDO]
-            came = f"only {', '.join(types)}" if types else "nothing"
-            return f"no event of the clock types {self._clock} has arrived, {came}"
-        return "designated"
+        return reason(self._clock, self._types, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""

@@ -7,7 +7,7 @@ under `steps`.
 
 >>> from betimes.patterns.builder import begin
 >>> begin("a", "v > 1", emits="rise").one_or_more().next("b").within("90s")
-Builder('a+? - b', define={'a': 'v > 1', 'b': None}, emits='rise', within='1.5 min', skip='none')
+Builder('a+? - b', define={'a': 'v > 1', 'b': None}, emits='rise', within='90 s', skip='none')
 """
 
 from __future__ import annotations
