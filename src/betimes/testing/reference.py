@@ -1,8 +1,8 @@
 """The ordering unit of the papers, event by event, in the plainest form.
 
-`OrderingUnit` must agree with it exactly, however the stream is cut into batches (its compiled loop
-shares only the parsing of options with this module). Times are integers; the buffer is a sorted
-list of `(ts, arrival number, type)`.
+This is what `OrderingUnit` must agree with, exactly, for every batch cut (its compiled loop shares
+no code with this module but the parsing of options and `holding_time`). Times are integers; the
+buffer is a sorted list of `(ts, arrival number, type)`.
 
 When an event arrives:
 
