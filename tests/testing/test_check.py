@@ -306,7 +306,8 @@ def test_growth_can_be_allowed() -> None:
 def test_a_sample_that_shows_nothing_is_refused() -> None:
     with pytest.raises(OptionError, match="returned nothing for 0 events"):
         check_detector(Count("x"), [])
-    with pytest.raises(OptionError, match="made nothing of 1 events; give a sample that it reacts"):
+    message = "returned nothing for 1 events; pass a sample that it reacts"
+    with pytest.raises(OptionError, match=message):
         check_detector(Count("x"), SAMPLE[:1])
 
 
