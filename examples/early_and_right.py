@@ -1,11 +1,11 @@
-"""Tell that a door is opened without a badge before all reports are in; take back what was wrong.
+"""Report a door opened without a badge before all reports are in, and take back what was wrong.
 
 Run it: python examples/early_and_right.py
 
-Doors report ten times a second whether they are open. They are quick and steady, and therefore the
-clock; badge readers are up to a second late. Two questions that need the right order: does somebody
-open a door without a badge, and does that happen twice within ten seconds? A guard wants to know at
-once, and wants to know, too, when there was a badge after all.
+Doors report ten times a second whether they are open. Their reports are quick and steady, so they
+are the clock; badge readers are up to a second late. Two questions need the right order: does
+someone open a door without a badge, and does that happen twice within ten seconds? A guard wants to
+know at once, and also wants to know when there was a badge after all.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Run it: python examples/order_a_stream.py
 
-Every station sends a reading a second. The valley's link is quick and steady, so its readings are
-the clock; the ridge is up to two seconds late, and the summit sends in bursts when the weather
-allows. The question that needs the right order: when does the wind jump from one reading to the
-next, across all stations?
+Every station sends one reading per second. The valley's link is quick and steady, so its readings
+are the clock; the ridge is up to two seconds late, and the summit sends in bursts when the weather
+allows. One question needs the right order: when does the wind jump from one reading to the next,
+across all stations?
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def readings(rng: random.Random) -> list[tuple[int, bt.Event]]:
 
 
 def jumps(events: Iterator[bt.Event]) -> Iterator[bt.Event]:
-    """Readings that are far above the one before; this only makes sense in order."""
+    """Readings that are far above the previous one; this only makes sense in order."""
     before: bt.Event | None = None
     for event in events:
         if before is not None and event["wind"] - before["wind"] > 10:
@@ -44,7 +44,7 @@ def jumps(events: Iterator[bt.Event]) -> Iterator[bt.Event]:
 
 
 def ordered(unit: bt.OrderingUnit, arrivals: list[bt.Event]) -> Iterator[bt.Event]:
-    """Feed the readings as they come, in small batches, and hand on what is in order."""
+    """Feed the readings as they arrive, in small batches, and yield what is in order."""
     for low in range(0, len(arrivals), 20):
         yield from unit.feed(arrivals[low : low + 20]).released.events
     yield from unit.finish().released.events

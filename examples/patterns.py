@@ -1,15 +1,15 @@
-"""Watch the machines of a workshop with patterns: early, and taken back where that was wrong.
+"""Watch the machines of a workshop with patterns: report early, and take back what was wrong.
 
 Run it: python examples/patterns.py
 
-Every machine beats once a second, and says when its hood is opened or closed and when it starts.
-Most reports are quick; now and then a machine loses its network for a while, and what it had to say
-comes seconds later. Three questions, each a pattern:
+Every machine sends a beat once a second, and reports when its hood is opened or closed and when it
+starts. Most reports are quick; now and then a machine loses its network for a while, and then its
+reports arrive seconds later. Three questions, one pattern each:
 
-* unsafe: a machine starts after its hood was opened, and it was not closed in between;
-* silent: a machine beats, and then not again for three seconds;
-* alarm: a machine is silent within ten seconds after an unsafe start. It reads what the other two
-  find, and is taken back when one of them is.
+* unsafe: a machine starts after its hood was opened and not closed again;
+* silent: a machine sends a beat, and then none for three seconds;
+* alarm: a machine falls silent within ten seconds after an unsafe start. This pattern reads what
+  the other two find, and is taken back when one of them is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reports(rng: random.Random) -> list[bt.Event]:
     for machine in MACHINES:
         back = 0
         for ts, type in sorted(life(machine, rng)):
-            if ts > back and rng.random() < 0.04:  # no network; what happens comes afterwards
+            if ts > back and rng.random() < 0.04:  # no network: reports arrive afterwards
                 back = ts + rng.randrange(2 * SECOND, 6 * SECOND)
             arrival = max(ts, back) + rng.randrange(SECOND // 20)
             arriving.append((arrival, bt.Event(type, ts, {"machine": machine})))
@@ -88,7 +88,7 @@ def main() -> None:
     changes: list[bt.Change] = []
     for low in range(0, len(arrivals), 4):
         changes += engine.feed(arrivals[low : low + 4])
-    # The recording ends, the machines do not: that nothing comes after it is no silence.
+    # The recording ends, but the machines keep running: its end is not a silence.
     changes += engine.finish(advance=False)
 
     for change in changes:

@@ -2,10 +2,10 @@
 
 Run it: python examples/soccer.py
 
-Twenty seconds of a simulated match, 34,000 positions a second, arrive as they do in a stadium: in
-packets, with jitter, in bursts. Detectors do not wait until order is certain; what they announce
-too early is taken back. In the end everything is as if the positions had come in order, and nearly
-as it happened.
+Twenty seconds of a simulated match, 34,000 positions per second, arrive as they do in a stadium: in
+packets, with jitter, in bursts. Detectors do not wait until the order is certain; wrong results are
+taken back. In the end, the result is the same as if the positions had arrived in order, and close
+to what really happened.
 """
 
 from __future__ import annotations

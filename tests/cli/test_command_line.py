@@ -40,7 +40,7 @@ def test_help_has_an_example(command: str) -> None:
         (["A1", "--max-late", "1"], "expected max_late"),
         (["A1", "--decay", "soon"], "expected decay to be a duration"),
         (["A1", "--min-slack", "5", "--max-slack", "3"], "min_slack <= max_slack"),
-        (["A1", "--clock", ""], "expected clock to be an event type"),
+        (["A1", "--clock", ""], "expected clock to be one or more event types"),
         (["A1", "--file", "x"], "an argument and --file"),
         (["--file", "missing.txt"], "missing.txt': No such file"),
         ([""], "expected at least one event, got none"),

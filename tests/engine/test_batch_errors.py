@@ -231,7 +231,7 @@ def test_columns_must_be_names(columns: Any) -> None:
         def on_batch(self, batch: EventBatch) -> None: ...
 
     Reads.columns = columns  # type: ignore[attr-defined]
-    with pytest.raises(OptionError, match=r"columns of a detector per batch.*got columns="):
+    with pytest.raises(OptionError, match=r"columns of a per-batch detector.*got columns="):
         made_of(Reads)
 
 

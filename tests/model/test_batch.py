@@ -66,7 +66,9 @@ def test_indexing_is_that_of_a_list(stream: list[Event], rows: slice) -> None:
     for row in range(-len(stream), len(stream)):
         assert batch[row] == stream[row]
     for row in (len(stream), -len(stream) - 1):
-        with pytest.raises(IndexError, match=f"row {row} of a batch of {len(stream)} events"):
+        with pytest.raises(
+            IndexError, match=f"row {row} is outside a batch of {len(stream)} events"
+        ):
             batch[row]
 
 

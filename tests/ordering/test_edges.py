@@ -116,8 +116,8 @@ def test_a_bad_time_is_refused_and_the_unit_goes_on_as_if_it_had_not_come(
         ({"max_late": -0.1}, "expected max_late to be the share"),
         ({"decay": 0}, "expected decay to be longer than 0"),
         ({"max_skew": "far"}, "expected max_skew to be a duration"),
-        ({"clock": []}, "expected clock to be an event type"),
-        ({"clock": [""]}, "expected clock to be an event type"),
+        ({"clock": []}, "expected clock to be one or more event types"),
+        ({"clock": [""]}, "expected clock to be one or more event types"),
         ({"unique": "id"}, r"expected unique=\(source column, number column\)"),
         ({"unique": ("s", "n"), "remember": 0}, "remember=1 or more"),
     ],
@@ -144,7 +144,7 @@ def test_feeding_after_finish_is_an_error_that_says_what_to_do(more: Any) -> Non
     unit = OrderingUnit(clock="A")
     unit.feed(Event("A", 1))
     unit.finish()
-    with pytest.raises(StreamEndedError, match=r"after finish\(\).*build a new OrderingUnit"):
+    with pytest.raises(StreamEndedError, match=r"after finish\(\).*make a new OrderingUnit"):
         unit.feed(more)
 
 

@@ -121,7 +121,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: begin(Spec(())), "expected the name of a step"),  # type: ignore[arg-type]
     (lambda: begin("a", 5), "expected where of step 'a' to be a condition"),
     (lambda: begin("a", "v >"), "cannot read where of step 'a'"),
-    (lambda: start().next("a"), "a name of its own for each step, got 'a' twice"),
+    (lambda: start().next("a"), "a different name for each step, got 'a' twice"),
     (lambda: start().not_next("n").next("n"), "'n' twice"),
     (lambda: start().next(begin("b").next("a")), "'a' twice"),
     (lambda: start().optional().not_next("b"), "directly after 'a', which is optional"),
@@ -130,34 +130,40 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: start().not_next("b").optional(), "optional is not for not_next 'b'"),
     (lambda: start().not_followed_by("b").one_or_more(), "times is not for not_followed_by 'b'"),
     (lambda: start().not_followed_by("b").greedy(), "greedy is not for not_followed_by 'b'"),
-    (lambda: start().times(2).one_or_more(), "says already how often"),
-    (lambda: start().times(1).times(1), "says already how often"),
-    (lambda: start().optional().one_or_more(), "is optional already; say how often first"),
-    (lambda: start().times(0), "expected step 'a' to take at least 1 event"),
-    (lambda: start().times(0, 0), "expected step 'a' to take at least 1 event"),
+    (lambda: start().times(2).one_or_more(), "already has a number of events"),
+    (lambda: start().times(1).times(1), "already has a number of events"),
+    (
+        lambda: start().optional().one_or_more(),
+        "is already optional; set the number of events first",
+    ),
+    (lambda: start().times(0), "expected step 'a' to have 1 <= least <= most"),
+    (lambda: start().times(0, 0), "expected step 'a' to have 1 <= least <= most"),
     (lambda: start().times(3, 2), "least=3, most=2"),
-    (lambda: start().times_or_more(0), "at least 1 event"),
+    (lambda: start().times_or_more(0), "1 <= least <= most"),
     (lambda: start().times(1.5), "expected whole numbers"),  # type: ignore[arg-type]
     (lambda: start().greedy(), "greedy is for steps with several events"),
     (lambda: start().next(begin("b")).one_or_more().greedy(), "greedy is not for groups"),
-    (lambda: start().times(2, 3).allow_combinations().greedy(), "keep one of them"),
+    (lambda: start().times(2, 3).allow_combinations().greedy(), "remove one of them"),
     (lambda: start().one_or_more().greedy().next("b").optional(), "'a', is greedy"),
     (lambda: start().consecutive(), "consecutive is for steps with several events"),
     (lambda: start().allow_combinations(), "allow_combinations is for steps with several"),
     (lambda: start().times(2).consecutive().allow_combinations(), "exclude each other"),
-    (lambda: start().until("v > 5"), "does not take events without end"),
-    (lambda: start().times(2, 4).until("v > 5"), "does not take events without end"),
-    (lambda: start().one_or_more().until("v > 5").until("v > 6"), "has an until already"),
+    (lambda: start().until("v > 5"), "takes a limited number of events"),
+    (lambda: start().times(2, 4).until("v > 5"), "takes a limited number of events"),
+    (lambda: start().one_or_more().until("v > 5").until("v > 6"), "already has an until"),
     (lambda: start().next(begin("b")).where("v > 5"), "where is not for groups"),
     (lambda: start().next(begin("b"), "v > 5"), "where is not for groups"),
-    (lambda: start().next(begin("b").within("1s")), "within or skip, which are for whole patterns"),
-    (lambda: start().next(begin("b").skip("to_next")), "within or skip, which are for whole"),
-    (lambda: start().next(begin("b").not_next("c")), "put it behind the group"),
+    (
+        lambda: start().next(begin("b").within("1s")),
+        "within or skip, which apply to a whole pattern",
+    ),
+    (lambda: start().next(begin("b").skip("to_next")), "within or skip, which apply to a whole"),
+    (lambda: start().next(begin("b").not_next("c")), "put it after the group"),
     (
         lambda: start().next(begin("b").not_next("c").next("d").optional()),
-        "put it behind the group",
+        "put it after the group",
     ),
-    (lambda: start().next(begin("b").optional()).one_or_more(), "nothing in it has to come"),
+    (lambda: start().next(begin("b").optional()).one_or_more(), "all its steps are optional"),
     (
         lambda: start().not_next("n").next(begin("b").optional()),
         "every step of the group '.b.' is optional, after not_next 'n'",
@@ -168,11 +174,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: start().within("1s", of="match"), "expected of to be"),  # type: ignore[arg-type]
     (
         lambda: start().within("2s", of="step").within("1s"),
-        "longer than the whole pattern may take",
+        "longer than the window of the whole pattern",
     ),
-    (lambda: start().times(2, within="2s").within("1s"), "longer than the whole pattern may take"),
+    (
+        lambda: start().times(2, within="2s").within("1s"),
+        "longer than the window of the whole pattern",
+    ),
     (lambda: start().times(2, within="2s").within("1s", of="step"), "has two windows"),
-    (lambda: start().next(begin("b")).within("1s", of="step"), "stands on the group '.b.'"),
+    (lambda: start().next(begin("b")).within("1s", of="step"), "is on the group '.b.'"),
 ]
 
 
@@ -190,7 +199,7 @@ def test_what_makes_no_sense_is_refused_where_it_is_said(
         (start().not_followed_by("b"), "ends with not_followed_by 'b' and has no window"),
         (
             start().not_followed_by("b").within("1s", of="step").next("c"),
-            "has a window, but something comes after it",
+            "has a window, but another step comes after it",
         ),
         (start().skip("to_first:z"), r"one of the steps that bind events, \['a'\]"),
         (start().not_next("b").skip("to_last:b"), "one of the steps that bind events"),
@@ -210,7 +219,7 @@ def test_what_another_front_end_builds_is_checked_too() -> None:
     a = Step("begin", "a", (("a", None),))
     for steps, message in [
         ((), "expected a pattern to have steps"),
-        ((Step("not_next", "a", a.takes),), "begin with a step that is there"),
+        ((Step("not_next", "a", a.takes),), "begin with a step that binds an event"),
         ((a, Step("begin", "b", (("b", None),))), "expected 'b' to follow something"),
         ((Step("begin", "a"),), "to take events or to be a group"),
         ((Step("begin", "a", (("", None),)),), "expected the name of a step to be text"),

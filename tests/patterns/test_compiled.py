@@ -289,7 +289,7 @@ def test_numbers_of_any_size_are_equal_only_if_they_are() -> None:
         ("C.v + 1 > A.v", ("y", "x"), "reckons with it, but it holds text"),
         ("C.v > A.v", (1, 2**60), f"which holds {2**60}: too large to be exact"),
         ("C.w > A.v", (1, 2), "has no 'w'; it has .'v'."),
-        ("C.v > 5", (1, "x"), "expected numbers only or texts only"),
+        ("C.v > 5", (1, "x"), "expected only numbers or only text"),
         ("C.w > 5", (1, 2), r"w.*\bv\b"),
     ],
 )
@@ -374,9 +374,9 @@ def test_runs_that_do_not_matter_any_more_are_dropped() -> None:
         ("A !C", {"within": "5s"}, "it ends with !C"),
         ("A C", {"skip": "none"}, "skip is none"),
         ("(A B)+ C", {}, "is a group"),
-        ("A C", {"define": {"C": lambda event: event.ts > 3}}, "is a function in Python"),
-        ("A C", {"timeouts": "missed", "within": "5s"}, "it publishes what timed out"),
-        ("A C", {"overflow": "side"}, "it publishes what overflows"),
+        ("A C", {"define": {"C": lambda event: event.ts > 3}}, "is a Python function"),
+        ("A C", {"timeouts": "missed", "within": "5s"}, "it publishes timeouts"),
+        ("A C", {"overflow": "side"}, "it publishes overflows"),
     ],
 )
 def test_what_is_not_compiled_says_why(text: str, options: dict[str, Any], why: str) -> None:

@@ -19,7 +19,7 @@ from betimes.patterns.conditions import (
 )
 from betimes.patterns.evaluate import value_of
 from betimes.patterns.expressions import columns_of, parse, steps_of, types_of
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Bound, PatternError
 from betimes.patterns.syntax import (
     Expr,
@@ -29,7 +29,7 @@ from tests.patterns.plain_expressions import WrongError, conditions, plain, unpa
 
 def value(text: str, payload: dict[str, Any] | None = None, **bound: list[Event]) -> Any:
     event = Event("E", 1_000_000, payload or {})
-    return value_of(parse(text), Source(text, "where"))(event, bound)
+    return value_of(parse(text), SourceText(text, "where"))(event, bound)
 
 
 def rows(*values: Any) -> list[Event]:
@@ -280,9 +280,9 @@ UNREADABLE = {
     "v || w": ("v [||] w", "expected 'or'"),
     "!v": ("[!]v", "expected 'not'"),
     "v ** 2": ("v [**] 2", "expected one of + - * / // %"),
-    "v > 5 AND w": ("v > 5 [AND] w", "write 'and' in small letters"),
+    "v > 5 AND w": ("v > 5 [AND] w", "write 'and' in lower case"),
     "v > 'abc": ("v > ['abc]", "expected the text to end with '"),
-    "v > 'a\\q'": ("v > 'a[\\q]'", r"expected one of \n \t \\ \' \" in a text, got \q"),
+    "v > 'a\\q'": ("v > 'a[\\q]'", r"expected one of \n \t \\ \' \" in text, got \q"),
     "`v > 5": ("[`v > 5]", "expected a name between two backticks"),
     "v > 5x": ("v > [5x]", "expected a number or a duration such as 150ms, 2s"),
     "v > 2sec": ("v > [2sec]", "got '2sec'"),
@@ -293,10 +293,10 @@ UNREADABLE = {
     "v in [1, 2)": ("v in [1, 2[)]", "expected ',' or ']', got ')'"),
     "v between 1": ("v between 1[ ]", "expected 'and', as in v between 1 and 5"),
     "v is 5": ("v is [5]", "expected null, as in v is null; compare values with =="),
-    "v == null": ("[v == null]", "a comparison with null never holds"),
+    "v == null": ("[v == null]", "got null, which never compares as true"),
     "v in (1, None)": ("v in (1, [None])", "write x is null"),
     "A.": ("A.[ ]", "expected a column after the '.', got the end"),
-    "A.b.c": ("A.b[.]c", "a name with a '.' in it stands in backticks"),
+    "A.b.c": ("A.b[.]c", "put a name that contains a '.' in backticks"),
     "A.in > 5": ("A.[in] > 5", "if it is a name, put it in backticks"),
     "averge(B.v) > 5": ("[averge](B.v) > 5", "got 'averge'"),
     "conut(B) > 5": ("[conut](B) > 5", "did you mean count?"),
@@ -304,22 +304,25 @@ UNREADABLE = {
     "sum(v + 1)": ("sum(v [+] 1)", "expected a step and its column, as in sum(B.v)"),
     "count(5)": ("count([5])", "expected a step, as in count(B) or count(B.v), got '5'"),
     "max(B.v, 5)": ("max(B.v[,] 5)", "expected ')', as in max(B.v)"),
-    "startswith(name)": ("[startswith(name)]", "expected startswith(text, text), got 1 of 2"),
-    "len(a, b) > 5": ("[len(a, b)] > 5", "expected len(text), got 2 of 1 values"),
+    "startswith(name)": (
+        "[startswith(name)]",
+        "expected startswith(text, text), got 1 instead of 2",
+    ),
+    "len(a, b) > 5": ("[len(a, b)] > 5", "expected len(text), got 2 instead of 1 values"),
     "len() > 5": ("len([)] > 5", "expected a value after '('"),
-    "1 < 'a'": ("[1 < 'a']", "got a number and a text"),
+    "1 < 'a'": ("[1 < 'a']", "got a number and text"),
     "v > 5 and type > 5": ("v > 5 and [type > 5]", "expected two numbers or two texts for '>'"),
-    "ts == 'now'": ("[ts == 'now']", "text stands in quotes"),
-    "type in ('a', 5)": ("type in ('a', [5])", "got a text and a number"),
-    "v + 'a' > 5": ("v + ['a'] > 5", "expected a number on both sides of '+', got a text"),
-    "-type": ("-[type]", "expected a number after '-', got a text"),
-    "abs('a') > 5": ("abs(['a']) > 5", "expected a number in abs(), got a text"),
-    "lower(5) == 'a'": ("lower([5]) == 'a'", "expected a text in lower(), got a number"),
-    "5 in name": ("[5] in name", "expected a text in contains(), got a number"),
+    "ts == 'now'": ("[ts == 'now']", "put text in quotes"),
+    "type in ('a', 5)": ("type in ('a', [5])", "got text and a number"),
+    "v + 'a' > 5": ("v + ['a'] > 5", "expected a number on both sides of '+', got text"),
+    "-type": ("-[type]", "expected a number after '-', got text"),
+    "abs('a') > 5": ("abs(['a']) > 5", "expected a number in abs(), got text"),
+    "lower(5) == 'a'": ("lower([5]) == 'a'", "expected text in lower(), got a number"),
+    "5 in name": ("[5] in name", "expected text in contains(), got a number"),
     "sum(B.type) > 5": ("[sum(B.type)] > 5", "expected a column of numbers in sum()"),
-    "v > 5 and 'a'": ("v > 5 and ['a']", "expected a condition, got a text"),
+    "v > 5 and 'a'": ("v > 5 and ['a']", "expected a condition, got text"),
     "not lower(name)": ("not [lower(name)]", "compare it with something"),
-    "upper(name)": ("[upper(name)]", "expected a condition, got a text"),
+    "upper(name)": ("[upper(name)]", "expected a condition, got text"),
     "v > 5 and\n  w >> 6 and\n  x": ("w >[>] 6 and", "expected a value after '>'"),
     "\tv >> 6": ("v >[>] 6", "expected a value after '>'"),
 }
@@ -374,21 +377,21 @@ WRONG: dict[str, tuple[str, str]] = {
     "w is null": ("[w] is null", "expected an event with a column 'w'"),
     "name < 5": (
         "[name < 5]",
-        "expected numbers only or texts only for '<', got 'P7' (a text) and 5 (a number), at "
+        "expected only numbers or only text for '<', got 'P7' (text) and 5 (a number), at "
         "Event(type='E', ts=7, payload={'v': 5, 'name': 'P7'})",
     ),
-    "v == 'a'": ("[v == 'a']", "got 5 (a number) and 'a' (a text)"),
+    "v == 'a'": ("[v == 'a']", "got 5 (a number) and 'a' (text)"),
     "v != name": ("[v != name]", "for '!='"),
-    "name in (1, 2)": ("[name in (1, 2)]", "for 'in', got 'P7' (a text) and 1 (a number)"),
-    "v between 1 and name": ("[v between 1 and name]", "got 5 (a number) and 'P7' (a text)"),
+    "name in (1, 2)": ("[name in (1, 2)]", "for 'in', got 'P7' (text) and 1 (a number)"),
+    "v between 1 and name": ("[v between 1 and name]", "got 5 (a number) and 'P7' (text)"),
     "1 < v < name": ("1 < [v < name]", "for '<'"),
     "v + name > 5": ("[v + name] > 5", "expected numbers for '+'"),
-    "-name > 5": ("[-name] > 5", "expected a number after '-', got 'P7' (a text)"),
-    "abs(name) > 5": ("[abs(name)] > 5", "expected a number in abs(), got 'P7' (a text)"),
-    "startswith(v, 'a')": ("[startswith(v, 'a')]", "expected a text in startswith(), got 5"),
+    "-name > 5": ("[-name] > 5", "expected a number after '-', got 'P7' (text)"),
+    "abs(name) > 5": ("[abs(name)] > 5", "expected a number in abs(), got 'P7' (text)"),
+    "startswith(v, 'a')": ("[startswith(v, 'a')]", "expected text in startswith(), got 5"),
     "v > 1 and name": ("v > 1 and [name]", "expected a condition, so a truth value or a number"),
     "sum(T.v) > 5": ("[sum(T.v)] > 5", "expected numbers for 'sum', got 1 (a number) and 'a'"),
-    "min(T.v) > 5": ("[min(T.v)] > 5", "for 'min', got 1 (a number) and 'a' (a text)"),
+    "min(T.v) > 5": ("[min(T.v)] > 5", "for 'min', got 1 (a number) and 'a' (text)"),
 }
 
 

@@ -301,7 +301,7 @@ def test_explain() -> None:
         "  then     (E|F)*       type == 'E' | type == 'F'",
         "only events with player == 'P7'",
         "within 2 s, skip past_last",
-        "matcher: general, event by event, because it publishes what timed out, as 'missed'",
+        "matcher: general, event by event, because it publishes timeouts, as 'missed'",
     ]
 
 
@@ -331,7 +331,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "timeouts without within": ({"timeouts": "missed"}, "expected within, such as within='2s'"),
     "the same type twice": (
         {"timeouts": "hit", "within": "2s"},
-        "expected different types for what is published, got ['hit', 'hit']",
+        "expected different types for emits, timeouts and overflow, got ['hit', 'hit']",
     ),
     "on": ({"on": []}, "expected on to be one or more types of events, got on=[]"),
     "limit": ({"limit": 0}, "got limit=0"),

@@ -216,7 +216,7 @@ def test_the_types_of_other_steps_are_tested_first() -> None:
 UNREADABLE = {
     "": ("[ ]", "expected a step, got the end"),
     "  ": ("[ ]", "expected a step, got the end"),
-    "!A B": ("[!]A B", "expected a pattern to begin with a step that is there, got '!'"),
+    "!A B": ("[!]A B", "expected a pattern to begin with a step that binds an event, got '!'"),
     "-A": ("[-]A", "expected a pattern to begin with a step, got '-'"),
     "... A": ("[...] A", "expected a pattern to begin with a step, got '...'"),
     "A -": ("A -[ ]", "expected a step after '-', got the end"),
@@ -241,24 +241,27 @@ UNREADABLE = {
     "(A": ("(A[ ]", "expected ')'"),
     "A)": ("A[)]", "expected '(' somewhere before this ')'"),
     "A ()": ("A ([)]", "expected a step, got ')'"),
-    "A (!B C)+": ("A ([!]B C)+", "expected a group to begin with a step that is there"),
+    "A (!B C)+": ("A ([!]B C)+", "expected a group to begin with a step that binds an event"),
     "A (-B C)+": ("A ([-]B C)+", "expected a group to begin with a step, got '-'"),
-    "A (B !C)+ D": ("A [(B !C)]+ D", "expected a group to end with a step that is there, got '!C'"),
-    "A +": ("A [+]", "a quantifier follows its step without a blank"),
+    "A (B !C)+ D": (
+        "A [(B !C)]+ D",
+        "expected a group to end with a step that binds an event, got '!C'",
+    ),
+    "A +": ("A [+]", "put a quantifier directly after its step"),
     "A++": ("A+[+]", "expected one quantifier, got another after '+'"),
     "A+??": ("A+?[?]", "expected one quantifier, got another after '+?'"),
-    "A{0}": ("A[{0}]", "expected at least 1 event"),
-    "A{3,2}": ("A[{3,2}]", "not fewer than 3"),
+    "A{0}": ("A[{0}]", "expected the upper limit to be 1 or more"),
+    "A{3,2}": ("A[{3,2}]", "expected the upper limit to be 3 or more"),
     "A{}": ("A[{]}", "expected a quantifier such as {3}, {2,4} or {2,}"),
     "A{,3}": ("A[{],3}", "expected a quantifier such as"),
     "A{-1}": ("A[{]-1}", "expected a quantifier such as"),
     "A{9999999}": ("A[{]9999999}", "expected a quantifier such as"),
-    "A.B": ("A[.]B", "stand in backticks"),
+    "A.B": ("A[.]B", "in backticks"),
     "1A": ("[1]A", "expected a step, got '1'"),
     "A, B": ("A[,] B", "expected a step, got ','"),
-    "A `B": ("A [`]B", "stand in backticks"),
+    "A `B": ("A [`]B", "in backticks"),
     "A\n  B C C D": ("B C [C] D", "got 'C' twice"),
-    "(" * 5_000: (None, "expected fewer groups within each other"),
+    "(" * 5_000: (None, "expected fewer nested groups"),
 }
 
 
@@ -275,13 +278,19 @@ def test_what_cannot_be_read(text: str) -> None:
 UNUSABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("A C", "C.v > X.v"): ("C.v > [X.v]", "expected one of the steps 'A', 'C', got 'X'"),
     ("A C", "count(X) > 1"): ("[count(X)] > 1", "expected one of the steps 'A', 'C', got 'X'"),
-    ("A !B C", "B.v > C.v"): ("B.v > [C.v]", "got 'C', which is not bound yet when 'B' is looked"),
+    ("A !B C", "B.v > C.v"): (
+        "B.v > [C.v]",
+        "got 'C', which is not bound yet when an event is tested for 'B'",
+    ),
     ("A !B C", "sum(B.v) > 1"): ("[sum(B.v)] > 1", "got 'B', which is negated"),
     ("A !B !D C", "B.v > D.v"): ("[B.v > D.v]", "expected a condition with one negated step"),
-    ("A C", "v > A.v"): ("[v] > A.v", "expected the step of each column where steps are named"),
+    ("A C", "v > A.v"): ("[v] > A.v", "expected the step of every column"),
     ("A C", "ts - A.ts < 2s"): ("[ts] - A.ts < 2s", "as in C.ts, got 'ts'"),
-    ("A B+", "v > 1 and avg(B.v) > 5"): ("v > 1 and [avg(B.v) > 5]", "expected a step after those"),
-    ("A B+ C?", "avg(B.v) > 5"): ("[avg(B.v) > 5]", "write it into define"),
+    ("A B+", "v > 1 and avg(B.v) > 5"): (
+        "v > 1 and [avg(B.v) > 5]",
+        "expected another step after the aggregate",
+    ),
+    ("A B+ C?", "avg(B.v) > 5"): ("[avg(B.v) > 5]", "put it in define"),
 }
 
 
@@ -323,12 +332,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "define": ({"define": "A"}, "expected define to map names to conditions"),
     "defined for nothing": (
         {"define": {"X": "v > 5"}},
-        "expected define to have names of the pattern, ['A', 'C'], got 'X'",
+        "expected define to contain names from the pattern, ['A', 'C'], got 'X'",
     ),
     "no condition": ({"define": {"A": 5}}, "expected define['A'] to be a condition as text"),
     "unreadable": ({"define": {"A": "v >"}}, "cannot read define['A']"),
     "where": ({"where": 5}, "expected where to be a condition as text"),
-    "looks back": ({"where": lambda event, bound: event in bound}, "say with define at which step"),
+    "looks back": (
+        {"where": lambda event, bound: event in bound},
+        "use define to say at which step",
+    ),
     "within": ({"within": "2 parsecs"}, "expected within to be a duration such as '150ms', '2s'"),
     "within 0": ({"within": 0}, "expected within to be longer than 0, got within=0"),
     "within -1": ({"within": -1}, "expected within to be 0 or longer"),

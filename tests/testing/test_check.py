@@ -257,24 +257,24 @@ class ChangesColumns:
     ("detector", "message"),
     [
         (Raises, "Raises failed at .*ts=3.*ZeroDivisionError"),
-        (makes_text, "expected makes_text to make Event objects.*made 'x'; yield or return"),
+        (makes_text, "expected makes_text to return Event objects.*returned 'x'; yield or return"),
         (makes_negative_times, "0 or more, but .* the time -10; use int"),
         (makes_times_of_numpy, "whole microseconds.*; use int"),
-        (makes_objects, r"expected payloads of.*makes_objects made.*convert"),
-        (changes_the_payload, "changed an event that it was handed.*copy the payload"),
-        (ChangesThePayloadLater, "changed an event that it was handed.*copy the payload"),
+        (makes_objects, r"expected payloads of.*makes_objects returned.*convert"),
+        (changes_the_payload, "changed an event that it was given.*copy the payload"),
+        (ChangesThePayloadLater, "changed an event that it was given.*copy the payload"),
         (DrawsLots, "DrawsLots does not repeat itself.*random number"),
         (CountsInTheClass, "CountsInTheClass does not repeat itself.*class variable"),
         (counts_in_a_closure(), "does not repeat itself"),
-        (HidesState, "saved after .* restored, it made.*keep the whole state in attributes"),
-        (IsItsState, "saved after .* restored, it made.*the object's own items"),
+        (HidesState, "saved after .* restored, it returned.*keep the whole state in attributes"),
+        (IsItsState, "saved after .* restored, it returned.*the object's own items"),
         (SnapshotIsNoCopy, r"snapshot\(\) must return a copy"),
         (RestoreIsNoCopy, r"restore\(state\) must copy it again"),
-        (SnapshotForgets, r"restored, it made.*snapshot\(\) must return a copy of the whole"),
+        (SnapshotForgets, r"restored, it returned.*snapshot\(\) must return a copy of the whole"),
         (CannotBeCompared, "does not compare equal.*give the classes in it an __eq__"),
-        (KeepsAll, "grows with every event.*forget what is too old.*bounded=False"),
+        (KeepsAll, "grows with every event.*drop what is too old.*bounded=False"),
         (KeepsAllInText, "grows with every event"),
-        (CountsBatches, "handed batches of 2 events.*where a batch ends must not show"),
+        (CountsBatches, "given batches of 2 events.*where a batch ends must not matter"),
         (ChangesColumns, r"changed the columns of a batch|read-only"),
     ],
 )
@@ -290,7 +290,7 @@ def fresh(events: list[Event]) -> list[Event]:
 
 
 def test_keys_that_meet_are_caught() -> None:
-    with pytest.raises(DetectorCheckError, match=r"with other keys beside it.*share nothing"):
+    with pytest.raises(DetectorCheckError, match=r"together with other keys.*not share anything"):
         check_detector(CountsTheLivingInTheClass, SAMPLE, by="k")
 
 
@@ -304,9 +304,10 @@ def test_growth_can_be_allowed() -> None:
 
 
 def test_a_sample_that_shows_nothing_is_refused() -> None:
-    with pytest.raises(OptionError, match="made nothing of 0 events"):
+    with pytest.raises(OptionError, match="returned nothing for 0 events"):
         check_detector(Count("x"), [])
-    with pytest.raises(OptionError, match="made nothing of 1 events; give a sample that it reacts"):
+    message = "returned nothing for 1 events; pass a sample that it reacts"
+    with pytest.raises(OptionError, match=message):
         check_detector(Count("x"), SAMPLE[:1])
 
 

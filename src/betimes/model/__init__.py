@@ -1,4 +1,4 @@
-"""What everything else speaks of: events, batches of them, durations, errors."""
+"""The vocabulary of everything else: events, batches of events, durations, errors."""
 
 from betimes.model.batch import EventBatch
 from betimes.model.derived import Derived

@@ -1,9 +1,9 @@
 """A batch of events as columns, in the order in which they arrived.
 
-Everything inside betimes moves in batches: two NumPy columns that every part reads (`ts` and the
-dictionary-coded `type`), and the payload, which only detectors read and which therefore stays as it
-came: rows of Python dictionaries if events were fed, Arrow columns if a table was. Nothing is
-converted before somebody asks for the other form.
+Everything inside betimes moves in batches. A batch has two NumPy columns that every part reads
+(`ts` and the dictionary-coded `type`) and a payload. Only detectors read the payload, so it stays
+as it came: rows of Python dictionaries if you feed events, Arrow columns if you feed a table. It is
+not converted until someone asks for the other form.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Payload = Sequence[dict[str, Any]] | pa.Table
 
+_SHOWN = 5
+"""How many types `repr` lists."""
+
 
 class EventBatch:
     """Events as columns: `ts` (int64 microseconds), `codes` into `types`, `payload`.
@@ -34,6 +37,8 @@ class EventBatch:
     (2, [3, 1], Event(type='B', ts=1, payload={'w': 2}))
     >>> batch.to_arrow().to_pydict()
     {'ts': [3, 1], 'type': ['A', 'B'], 'v': [1, None], 'w': [None, 2]}
+    >>> batch
+    EventBatch(2 events: A, B)
     """
 
     __slots__ = ("codes", "head_start", "payload", "ts", "types")
@@ -52,8 +57,8 @@ class EventBatch:
         self.types = types
         self.payload = payload
         self.head_start = head_start
-        """How much earlier than settled order each event was made (0 for input events): the
-        paper's K+, which the unit above adds to the measured delay."""
+        """How much earlier than in settled order each event was made (0 for input events). This is
+        the paper's K+; the unit above adds it to the measured delay."""
 
     @classmethod
     def from_rows(cls, events: Iterable[Event]) -> EventBatch:
@@ -64,7 +69,7 @@ class EventBatch:
 
     @classmethod
     def sift_rows(cls, events: Iterable[Event]) -> tuple[EventBatch, list[Rejected]]:
-        """Like `from_rows`, but bad events come back beside the batch instead of raising."""
+        """Like `from_rows`, but returns bad events alongside the batch instead of raising."""
         rows = events if isinstance(events, list) else list(events)
         for row, event in enumerate(rows):
             if type(event) is not Event:
@@ -100,9 +105,9 @@ class EventBatch:
         type: str = "type",
         arrival: str | None = None,
     ) -> EventBatch:
-        """Build a batch from Arrow columns; all columns but time and type become the payload.
+        """Build a batch from Arrow columns; all columns except time and type become the payload.
 
-        `arrival` names the column that gives the arrival order; without it rows are in order.
+        `arrival` names the column with the arrival order. Without it, rows are in arrival order.
         """
         batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival)
         times.refuse(rejected)
@@ -117,14 +122,14 @@ class EventBatch:
         type: str = "type",
         arrival: str | None = None,
     ) -> tuple[EventBatch, list[Rejected]]:
-        """Like `from_arrow`, but bad rows come back beside the batch instead of raising."""
+        """Like `from_arrow`, but returns bad rows alongside the batch instead of raising."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
         for role, name in (("time", time), ("type", type), ("arrival", arrival)):
             if name is not None and name not in table.column_names:
                 raise EventError(
                     f"expected a column {name!r} ({role}=), got the columns "
-                    f"{table.column_names}; name the right one with {role}="
+                    f"{table.column_names}; pass the right name with {role}="
                 )
         names = _plain_text(table[type], type)
         ts, rejected = times.from_arrow(table[time], time)
@@ -148,7 +153,7 @@ class EventBatch:
     def of(
         cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
     ) -> EventBatch:
-        """Take events in any form that `feed` accepts."""
+        """Make a batch from events in any form that `feed` accepts."""
         if isinstance(events, EventBatch):
             return events
         if isinstance(events, pa.Table | pa.RecordBatch):
@@ -157,14 +162,14 @@ class EventBatch:
             return cls.from_rows([events])
         if not isinstance(events, Iterable):
             raise EventError(
-                "expected events: an EventBatch, an Arrow table or record batch, Event objects, "
-                f"got {events!r}"
+                "expected events as an EventBatch, an Arrow table or record batch, or Event "
+                f"objects, got {events!r}"
             )
         return cls.from_rows(events)
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
-        """Put batches one behind the other, in arrival order."""
+        """Join batches that follow each other in arrival order."""
         if len(batches) == 1:
             return batches[0]
         number: dict[str, int] = {}
@@ -212,7 +217,7 @@ class EventBatch:
         return EventBatch(self.ts, self.codes, self.types, head_start=self.head_start)
 
     def column(self, name: str) -> list[Any]:
-        """One payload column as Python values; a clear error if there is no such column."""
+        """One payload column as Python values; an `EventError` if there is no such column."""
         if isinstance(self.payload, pa.Table) and name in self.payload.column_names:
             return list(self.payload[name].to_pylist())
         if self.payload is not None and not isinstance(self.payload, pa.Table):
@@ -232,7 +237,7 @@ class EventBatch:
         return np.array(self.column(name))
 
     def to_arrow(self) -> pa.Table:
-        """Columns `ts`, `type` and the payload's; what an event does not have is null."""
+        """Columns `ts`, `type` and those of the payload; null where an event has no value."""
         names = pa.DictionaryArray.from_arrays(self.codes, pa.array(self.types, type=pa.string()))
         table = pa.table({"ts": pa.array(self.ts), "type": names.cast(pa.string())})
         payload = self.payload
@@ -243,8 +248,8 @@ class EventBatch:
             for name in payload.column_names:
                 if name in ("ts", "type"):
                     raise EventError(
-                        f"the payload has a column {name!r}, which is the name of the event's own; "
-                        "rename it in the payload"
+                        f"the payload has a column {name!r}, a name that is reserved for the event "
+                        "itself; rename it in the payload"
                     )
                 table = table.append_column(name, payload[name])
         return table
@@ -264,7 +269,7 @@ class EventBatch:
         return [*map(Event, names, ts)] if payload is None else [*map(Event, names, ts, payload)]
 
     def rows_without_payload(self) -> list[Event]:
-        """The events, one by one, with nothing but their types and times."""
+        """The events, one by one, with only their types and times."""
         return self.without_payload().rows()
 
     @overload
@@ -278,16 +283,18 @@ class EventBatch:
                 return self.part(start, max(start, stop))
             return self.take(np.arange(start, stop, step))
         if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row} of a batch of {len(self)} events")
+            raise IndexError(f"row {row} is outside a batch of {len(self)} events")
         row %= len(self)
         return next(iter(self.part(row, row + 1)))
 
     def __repr__(self) -> str:
-        return f"EventBatch({len(self)} events of {len(self.types)} types)"
+        shown = ", ".join(self.types[:_SHOWN]) + (", ..." if len(self.types) > _SHOWN else "")
+        events = "1 event" if len(self) == 1 else f"{len(self):,} events"
+        return f"EventBatch({events}: {shown})" if len(self) else "EventBatch(empty)"
 
 
 def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any]:
-    """The column of types as text, whatever its encoding."""
+    """The type column as text, whatever its encoding."""
     kind = names.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -310,7 +317,7 @@ def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
 
 
 def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
-    """Whether rows stand in order of arrival already, as they mostly do."""
+    """Whether the rows are already in order of arrival, as they usually are."""
     if not pa.types.is_integer(arrivals.type):
         return False
     numbers = arrivals.to_numpy()
@@ -318,20 +325,20 @@ def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
 
 
 def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
-    """The first reason for each row, in the order of rows."""
+    """The first reason for each row, in row order."""
     first = {r.row: r for r in reversed(rejected)}
     return [first[row] for row in sorted(first)]
 
 
 def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
-    """Whether the dictionaries of a column have neither nulls nor anything twice."""
+    """Whether the dictionaries of a column have neither nulls nor repeated values."""
     chunks: list[Any] = names.chunks
     dictionaries = [chunk.dictionary for chunk in chunks]
     return all(d.null_count == 0 and len(d.unique()) == len(d) for d in dictionaries)
 
 
 def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
-    """A number for each name, in the order in which they come."""
+    """A number for each name, in order of first appearance."""
     if pa.types.is_dictionary(names.type):
         whole = in_one(names.unify_dictionaries())
         encoded = whole.indices.dictionary_encode()
@@ -344,7 +351,7 @@ def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
 
 
 def in_one(column: pa.ChunkedArray[Any]) -> Any:
-    """The values of a column in one array."""
+    """The values of a column as a single array."""
     whole = column.combine_chunks()
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
@@ -355,8 +362,8 @@ def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
         return column
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise EventError(
-            f"the payload column {name!r} holds values that do not fit into one Arrow type "
-            f"({error}); give them one type"
+            f"the payload column {name!r} has values that do not fit one Arrow type ({error}); "
+            "convert them to one type"
         ) from error
 
 

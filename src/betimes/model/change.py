@@ -1,7 +1,7 @@
-"""Changes: the rows that an engine gives back, and what it means that two results are equal.
+"""Changes: the rows that an engine returns, and what it means for two results to be equal.
 
 Folding changes (`insert` = +1, `delete` = -1, `confirm` = 0) gives the current result. A row with
-status `final` is never taken back, except by the repair of a late event, and then `cause` says so.
+status `final` is never taken back, unless a late event is repaired; then `cause` says so.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ChangeType = Literal["insert", "confirm", "delete"]
 Status = Literal["provisional", "final"]
 
 LATE = "late"
-"""Type of the change that reports an event which came after its place had settled."""
+"""Type of the change that reports an event that arrived after its place had settled."""
 REJECTED = "rejected"
-"""Type of the change that reports a clock event which was absurdly far ahead."""
+"""Type of the change that reports a clock event that was implausibly far ahead."""
 
 _ENCODER = msgspec.json.Encoder(enc_hook=lambda v: v.tolist() if hasattr(v, "tolist") else repr(v))
 _SORTED = msgspec.json.Encoder(enc_hook=_ENCODER.enc_hook, order="sorted")
@@ -41,11 +41,11 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     detected_at: int
     """The detector's clock when the event was made."""
     slack: int
-    """The slack of the detector then."""
+    """The detector's slack at that time."""
     payload: dict[str, Any]
     detector: str
     cause: str
-    """Why: for an insert the event that completed it, for a delete the one that undid it."""
+    """For an insert, the event that completed it; for a delete, the event that undid it."""
 
     @property
     def event(self) -> Event:
@@ -53,7 +53,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChangeBatch(Sequence[Change]):
-    """Changes in the order of `seq`; iterate row by row, or `to_arrow()` for columns."""
+    """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
 
     def __init__(self, rows: list[Change]) -> None:
         self._rows = rows
@@ -72,7 +72,7 @@ class ChangeBatch(Sequence[Change]):
         return f"ChangeBatch({', '.join(f'{n} {kind}' for kind, n in kinds.items()) or 'empty'})"
 
     def to_arrow(self) -> pa.Table:
-        """Columns as pinned; the payload as JSON text, since its fields differ by type."""
+        """One column per field of `Change`; the payload is JSON, as its fields differ by type."""
         columns = {name: [*map(get, self._rows)] for name, get in _GETTERS.items()}
         columns["payload"] = _ENCODER.encode_lines(columns["payload"]).decode().split("\n")[:-1]
         return pa.table(columns, schema=_SCHEMA)
@@ -89,7 +89,7 @@ _SCHEMA = pa.schema(
 
 
 def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
-    """The current result as a multiset of (type, ts, payload): what two runs must agree on.
+    """The current result as a multiset of (type, ts, payload), on which two runs must agree.
 
     >>> kick = Change("insert", "final", "m1", 0, "hit", 7, 9, 2, {"p": 1}, "Hits", "ball at 7")
     >>> fold([kick])
@@ -104,5 +104,5 @@ def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
 
 
 def content(event: Event) -> tuple[str, int, str]:
-    """An event's content in a form that can be compared and hashed."""
+    """The content of an event, in a form that can be compared and hashed."""
     return event.type, event.ts, _SORTED.encode(event.payload).decode()

@@ -1,4 +1,4 @@
-"""What a detector per batch makes, as columns."""
+"""What a per-batch detector returns, as columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class Derived:
-    """Events of one type that `on_batch` made: each with the row of the batch that completed it.
+    """Events of one type that `on_batch` made, each with the row of the batch that completed it.
 
-    `rows` says which row of the slice each event was made from; it grows or stays. Then an event
+    `rows` says which row of the slice completed each event; it must not decrease. An event then
     counts as made when that row was handed over, however the stream was cut into slices. Without
-    `ts` each event has the time of its row. `payload` has a column (an array or a list) for each
-    name.
+    `ts`, each event has the time of its row. `payload` maps column names to arrays or lists.
 
     >>> made = Derived("peak", rows=[0, 2], ts=[5, 9], payload={"a": np.array([60.0, 70.5])})
     >>> made.events(np.array([5, 7, 9]))
@@ -44,17 +43,23 @@ class Derived:
         for name, column in (("ts", self.ts), *self.payload.items()):
             if column is not None and len(column) != len(self.rows):
                 raise EventError(
-                    f"expected as many values in {name!r} as there are rows, {len(self.rows)}, got "
+                    f"expected {len(self.rows)} values in {name!r}, one per row, got "
                     f"{len(column)} for {type!r} events"
                 )
         if len(self.rows) and (self.rows[0] < 0 or (np.diff(self.rows) < 0).any()):
-            raise EventError(f"expected the rows of {type!r} events to grow, got {self.rows}")
+            raise EventError(
+                f"expected the rows of {type!r} events to be 0 or more and in ascending order, got "
+                f"rows={self.rows}"
+            )
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        return f"Derived({len(self)} {self.type!r} with {', '.join(self.payload) or 'no payload'})"
+
     def events(self, times: Ints) -> list[Event]:
-        """The events, one by one; `times` are those of the slice they were made from."""
+        """The events, one by one; `times` are the times of the slice they were made from."""
         if len(self.rows) and self.rows[-1] >= len(times):
             raise EventError(
                 f"expected the rows of {self.type!r} events to be rows of the batch, which has "

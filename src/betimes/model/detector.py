@@ -1,21 +1,22 @@
-"""Detectors: user code that turns ordered events into events, in three kinds with one contract.
+"""Detectors: user code that turns ordered events into new events. Three kinds, one contract.
 
 * per event: an object with `on_event(event)`;
 * per batch: an object with `on_batch(batch)`, called with ordered slices of columns;
 * stateless: a function of one event.
 
-Each returns an event, any number of them (it may be a generator), or None. `on_batch` may also
-return `Derived`, events as columns, each with the row that completed it; a plain event counts as
-made at the end of its slice. It must not matter where slices are cut. If its class says which
-payload columns it reads, as in `columns = ("x", "y")`, others are not kept for it. What it writes
-must depend only on its state and on the events it is handed: no clock, no files, no randomness.
-The state is the object's attributes, or what its own `snapshot()` returns and `restore(state)`
-takes back.
+Each returns an event, several events (it may be a generator), or None. `on_batch` may also return
+`Derived`: events as columns, each with the row that completed it. A plain event from `on_batch`
+counts as made at the end of its slice. Where slices are cut must not matter. If the class lists the
+payload columns that it reads, as in `columns = ("x", "y")`, only those are kept for it.
 
-A detector per event that waits for something *not* to happen has an attribute `deadline` (a time,
-or None) and a method `on_time(ts)`. When stream time reaches the deadline, and before any event of
-that time, `on_time` is called with it; it returns events like `on_event`, and must move the
-deadline on.
+What a detector returns must depend only on its state and on the events it is given: no clock, no
+files, no randomness. Its state is the object's attributes, or whatever its own `snapshot()` returns
+and `restore(state)` takes.
+
+A per-event detector that waits for something *not* to happen has an attribute `deadline` (a time,
+or None) and a method `on_time(ts)`. `on_time` is called when stream time reaches the deadline,
+before any event of that time. It returns events like `on_event`, and must set a later deadline or
+None.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ class Maker:
         else:
             raise OptionError(
                 "expected a detector: a class or an object with on_event(event) or on_batch(batch),"
-                f" a function of one event, or a factory without parameters, got {detector!r}"
+                f" a function of one event, or a factory with no parameters, got {detector!r}"
             )
         self.name = getattr(detector, "__name__", None) or type(detector).__name__
         self.source = detector
         self.timed = self.kind == "event" and _is_timed(self.make)
         self.columns = _columns(sample) if self.kind == "batch" else None
-        """The payload columns that a detector per batch reads; None if it did not say."""
+        """The payload columns that a per-batch detector reads; None if it does not list them."""
 
     def facts(self) -> dict[str, str]:
         """What was added, and with which options, in words."""
@@ -95,7 +96,7 @@ def _columns(detector: Any) -> tuple[str, ...] | None:
     if isinstance(columns, tuple | list) and all(isinstance(name, str) for name in columns):
         return tuple(columns)
     raise OptionError(
-        "expected columns of a detector per batch to be names of payload columns, as in "
+        "expected columns of a per-batch detector to be names of payload columns, as in "
         f'columns = ("x", "y"), got columns={columns!r}'
     )
 
@@ -105,13 +106,13 @@ def _is_timed(make: Callable[[], Any]) -> bool:
     if not hasattr(detector, "on_time"):
         try:
             detector = make()
-        except Exception:  # noqa: BLE001 - whoever makes the first one reports it
+        except Exception:  # noqa: BLE001 - the error is reported when the first one is made
             return False
     return callable(getattr(detector, "on_time", None))
 
 
 def _is_function(detector: Any) -> bool:
-    """A function has no state to lose; an object with `__call__` may have."""
+    """Whether it is a function, which has no state; an object with `__call__` may have some."""
     if isinstance(detector, functools.partial):
         return _is_function(detector.func)
     return inspect.isroutine(detector)
@@ -123,7 +124,7 @@ def _kind(detector: Any) -> Kind:
     if callable(getattr(detector, "on_event", None)):
         return "event"
     raise OptionError(
-        f"expected {detector!r} to have a method on_event(event) or on_batch(batch); it has neither"
+        f"expected {detector!r} to have a method on_event(event) or on_batch(batch), got neither"
     )
 
 

@@ -43,12 +43,14 @@ def microseconds(value: Duration, name: str = "duration") -> int:
             f"(units: {', '.join(_UNITS)}), a timedelta or whole microseconds, got {name}={value!r}"
         )
     if not 0 <= result <= LONGEST:
-        raise OptionError(f"expected {name} to be 0 or longer, below 146,000 years, got {value!r}")
+        raise OptionError(
+            f"expected {name} to be 0 or longer, at most 146,000 years, got {name}={value!r}"
+        )
     return result
 
 
 def readable(us: float) -> str:
-    """Write microseconds the way people read them.
+    """Write microseconds with a unit, rounded to four digits.
 
     >>> readable(0), readable(250), readable(1_500), readable(2_000_000), readable(90_000_000)
     ('0', '250 us', '1.5 ms', '2 s', '1.5 min')

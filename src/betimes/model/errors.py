@@ -1,4 +1,4 @@
-"""What can go wrong, by name. Every error of betimes is a `BetimesError` and a builtin error."""
+"""The errors of betimes. Each is a `BetimesError` and also a builtin error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ class BetimesError(Exception):
 
 
 class EventError(BetimesError, ValueError):
-    """An event or a column of events cannot be used: which one, why, and what was expected."""
+    """An event or a column of events cannot be used. Says which one, why, and what was expected."""
 
 
 class OptionError(BetimesError, ValueError):
-    """An option has a value that makes no sense: which one, what came, what is allowed."""
+    """An option has an invalid value. Says which option, which value, and what is allowed."""
 
 
 class StreamEndedError(BetimesError, RuntimeError):
-    """Something was fed after `finish()`."""
+    """Events were fed after `finish()`."""
 
 
 class BusyError(BetimesError, RuntimeError):
-    """Another run works on the same checkpoint."""
+    """Another run is using the same checkpoint."""

@@ -1,4 +1,4 @@
-"""The event: something that occurred, as a detector sees it."""
+"""The event: something that happened, as a detector sees it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 PSEUDO = "betimes.pseudo"
-"""Type of the events by which an ordering unit tells the units above it that its slack has grown.
-They are measured like any other event and never reach a detector."""
+"""Type of the events with which an ordering unit tells the units above it that its slack has grown.
+Their delay is measured like that of any other event, and they never reach a detector."""
 
 TICK = "betimes.tick"
-"""Type of the events by which time passes while nothing happens: they move every clock, teach
-nothing about delays and never reach a detector."""
+"""Type of the events that let time pass while nothing happens. They move every clock, are not used
+to learn delays, and never reach a detector."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -32,5 +32,5 @@ class Event(msgspec.Struct, frozen=True, gc=False):
             return self.payload[name]
         except KeyError:
             raise KeyError(
-                f"{self.type} event at {self.ts} has no {name!r}; it has {sorted(self.payload)}"
+                f"the {self.type} event at {self.ts} has no {name!r}; it has {sorted(self.payload)}"
             ) from None

@@ -1,4 +1,4 @@
-"""Tables at the edges: input as an engine can keep it, changes for those who take nothing back."""
+"""Tables at the edges: input that an engine can store, and changes for readers of final rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The same columns as plain data, such as an engine can store.
+    """The same columns as plain data that an engine can store.
 
-    Points in time become microseconds, as everywhere in betimes; dates and decimals become text.
+    Timestamps become microseconds, as everywhere in betimes. Dates and decimals become text.
 
     >>> plain(pa.table({"at": pa.array([1500], pa.timestamp("ms"))})).to_pydict()
     {'at': [1500000]}
@@ -29,7 +29,7 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def only_final(changes: pa.Table) -> pa.Table:
-    """Rows that are never taken back; what was never announced is new to their reader."""
+    """The rows that are never taken back, as inserts: their reader saw no provisional rows."""
     final = pc.is_in(changes["status"], pa.array(["final"]))
     stands = pc.invert(pc.is_in(changes["change_type"], pa.array(["delete"])))
     table = changes.filter(pc.and_(final, stands))

@@ -1,7 +1,7 @@
-"""Occurrence times: whatever a user has, checked and turned into int64 microseconds.
+"""Occurrence times: checked, and converted to int64 microseconds.
 
-Nothing is guessed: a time that is missing, not a number, negative or beyond int64 is named with
-its row and the reason, either as an error or as a `Rejected` row beside the good ones.
+Nothing is guessed. A time that is missing, not a number, negative or beyond int64 is reported with
+its row and the reason, either as an error or as a `Rejected` row alongside the good ones.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow as pa
 from betimes.model.errors import EventError
 
 LAST = 2**62 - 1
-"""The last time that an event may have: 146,000 years, with room for sums in 64 bits."""
+"""The largest time that an event may have: 146,000 years, so that sums still fit 64 bits."""
 
 _EXPECTED = f"expected a time in whole microseconds, 0 to {LAST}"
 _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A row that is no event: where it stood, what stood there, and why it was refused."""
+    """A row that is not a valid event: its number, the value found, and why it was rejected."""
 
     row: int
     value: Any
@@ -34,7 +34,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 def fault(value: object) -> str | None:
-    """Say what is wrong with one time, or None.
+    """What is wrong with a time; None if nothing is.
 
     >>> fault(5), fault(None), fault(-1)
     (None, 'the time is missing', 'the time is negative')
@@ -57,9 +57,9 @@ def fault(value: object) -> str | None:
 
 
 def from_values(values: Sequence[object]) -> tuple[np.ndarray, list[Rejected]]:
-    """Times from Python values: an int64 array (0 where refused) and the refused rows."""
+    """Times from Python values: an int64 array (0 where rejected) and the rejected rows."""
     try:
-        # The common case, all plain ints, without a look at each value.
+        # The common case: all plain ints, so there is no need to look at each value.
         if set(map(type, values)) <= {int}:
             ts = np.array(values, dtype=np.int64)
             if _are_sound(ts):
@@ -88,13 +88,13 @@ def from_arrow(column: pa.ChunkedArray[Any], name: str) -> tuple[np.ndarray, lis
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         raise EventError(
             f"{_EXPECTED}, or a timestamp, in column {name!r}, got a column of type {kind}; "
-            "name the column that holds the time with time=, or cast it first"
+            "pass the name of the time column with time=, or cast it first"
         )
     return from_values(column.to_pylist())
 
 
 def _from_timestamps(column: pa.ChunkedArray[Any], unit: str) -> tuple[np.ndarray, list[Rejected]]:
-    """Timestamps of any unit; finer than microseconds is cut off."""
+    """Timestamps of any unit, truncated to microseconds."""
     raw = column.cast(pa.int64())
     if raw.null_count == 0:
         numbers = raw.to_numpy()
@@ -117,7 +117,7 @@ def _are_sound(ts: np.ndarray) -> bool:
 
 
 def refuse(rejected: Sequence[Rejected]) -> None:
-    """Raise an error that names the first refused row, if there is any."""
+    """Raise an error that names the first rejected row, if there is one."""
     if rejected:
         more = f" ({len(rejected) - 1} more rows are bad)" if len(rejected) > 1 else ""
         first = rejected[0]

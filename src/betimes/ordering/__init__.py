@@ -1,4 +1,4 @@
-"""Ordering: clock, delays, slack, and the unit that puts a stream in order by them."""
+"""Ordering: clock, delays, slack, and the unit that uses them to put a stream in order."""
 
 from betimes.ordering.kernel import NEVER, holding_time, holding_times
 from betimes.ordering.ordered import Handed, Ordered

@@ -1,18 +1,19 @@
 """Which events move the clock, and by how much.
 
 The clock of a unit is the largest time seen on its clock types (paper *slack*, section II-E.1). The
-user designates them; two questions that the paper leaves open are answered here, both from blocks
-of arrivals whose borders depend only on how many events have arrived, never on batches:
+user names these types. This module answers two questions that the paper leaves open. Both answers
+come from blocks of arrivals whose borders depend only on how many events have arrived, never on
+how the stream was cut into batches:
 
-* No clock type given: `ClockLearner` picks the type whose newest event is, on average, least out of
-  date: the mean gap between its events plus the mean of how far they fall behind each other.
-  Frequent types have small gaps, steady delays keep a type in order with itself. Until the first
-  choice every event moves the clock; then clock and slack are learned anew as though the chosen
-  type had been the clock from the beginning. The choice is reviewed, and given up when the type
-  falls silent or another would be twice as good.
-* Several clock types whose delays differ: `OffsetLearner` measures how far each type's newest event
-  stays behind at least, compared with the type that leads. An event of a slower type then says that
-  it is at least `ts + offset` by the leader's time.
+* If no clock type is given, `ClockLearner` picks the type whose newest event is, on average, least
+  out of date: the mean gap between its events plus their mean lag behind each other. Frequent types
+  have small gaps; types with steady delays stay in order. Until the first choice, every event moves
+  the clock. Then the clock and the slack are learned again as if the chosen type had been the clock
+  from the beginning. The choice is reviewed, and changes when the type falls silent or another one
+  would be twice as good.
+* If several clock types have different delays, `OffsetLearner` measures the minimum lag of each
+  type's newest event behind the leading type. An event of a slower type then tells that the time
+  of the leader is at least `ts + offset`.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 EVERY = "*"
-"""As clock: every event moves the clock (the textbook K-slack)."""
+"""As a clock type: every event moves the clock (textbook K-slack)."""
 
 FIRST_CHOICE, REVIEW, OFFSETS = 256, 4096, 1024
 FEWEST = 16
-"""A type is judged by at least this many of its events."""
+"""A type is judged only if a block has at least this many of its events."""
 
 
 def parse_clock(clock: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Clock types as a tuple; None is "learn it", `("*",)` is every type.
+    """Clock types as a tuple; None means "learn it", `("*",)` means every type.
 
     >>> parse_clock("A"), parse_clock(["A", "B"]), parse_clock(None)
     (('A',), ('A', 'B'), None)
@@ -49,7 +50,7 @@ def parse_clock(clock: str | Sequence[str] | None) -> tuple[str, ...] | None:
     types = tuple(several) if isinstance(several, Iterable) else ()
     if not types or not all(isinstance(name, str) and name for name in types):
         raise OptionError(
-            f"expected clock to be an event type, several, {EVERY!r} for every type, or None to "
+            f"expected clock to be one or more event types, {EVERY!r} for every type, or None to "
             f"learn it from the stream, got clock={clock!r}"
         )
     return tuple(dict.fromkeys(types))
@@ -68,19 +69,19 @@ class BlockOfArrivals:
         self.missing -= len(ts)
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything that `resume` needs."""
         kept = {name: value for name, value in vars(self).items() if name != "_parts"}
         return {**kept, "parts": [list(part) for part in self._parts]}
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` returned."""
         for name, value in kept.items():
             if name != "parts":
                 setattr(self, name, value)
         self._parts = [(part[0], part[1], part[2]) for part in kept["parts"]]
 
     def drain(self, size: int) -> tuple[Ints, Codes, Ints]:
-        """The block's columns; a new block of the given size begins."""
+        """Return the block's columns, and begin a new block of the given size."""
         ts, codes, heads = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         self.size = self.missing = size
         self._parts = []
@@ -88,7 +89,7 @@ class BlockOfArrivals:
 
 
 class ClockLearner(BlockOfArrivals):
-    """Chooses the clock type. `chosen` is its code, `reason` a sentence for people."""
+    """Chooses the clock type. `chosen` is its code, `reason` explains the choice."""
 
     def __init__(self, max_skew: int) -> None:
         super().__init__(FIRST_CHOICE)
@@ -97,12 +98,12 @@ class ClockLearner(BlockOfArrivals):
         self.reason = f"every type, until {FIRST_CHOICE} events have arrived"
 
     def begin_with(self, code: int, name: str) -> None:
-        """Take a type for the clock that an earlier run has chosen; reviews go on."""
+        """Start with the type that an earlier run chose; it is still reviewed."""
         self.chosen = code
         self.reason = f"{name!r}: chosen when the stream was calibrated"
 
     def choose(self, ts: Ints, codes: Codes, types: Sequence[str]) -> bool:
-        """Judge the types of a block; say whether the choice changed."""
+        """Judge the types of a block; return whether the choice changed."""
         scores = {}
         for code in np.unique(codes).tolist():
             times = ts[codes == code]
@@ -127,7 +128,7 @@ class ClockLearner(BlockOfArrivals):
         return bool(best != current)
 
     def _staleness(self, times: Ints) -> tuple[float, float]:
-        """Mean gap and mean lag of a type's events, not counting absurd times."""
+        """Mean gap and mean lag of a type's events, ignoring implausible times."""
         times = times[times - np.median(times) <= self.max_skew]
         low, high = np.quantile(times, (0.1, 0.9))
         gap = float(high - low) / (0.8 * len(times))
@@ -135,14 +136,14 @@ class ClockLearner(BlockOfArrivals):
 
 
 class OffsetLearner(BlockOfArrivals):
-    """Measures how far the clock types stay behind the one that leads."""
+    """Measures how far the clock types lag behind the leading one."""
 
     def __init__(self, max_skew: int) -> None:
         super().__init__(OFFSETS)
         self.max_skew = max_skew
 
     def measure(self, ts: Ints, codes: Codes, clock: Sequence[int]) -> dict[int, int]:
-        """The offset of each clock type that the block tells something about."""
+        """The offset of each clock type that has enough events in the block."""
         counts = {code: int(np.count_nonzero(codes == code)) for code in clock}
         judge = max(clock, key=lambda code: counts[code])
         if counts[judge] < FEWEST:

@@ -1,4 +1,4 @@
-"""Duplicates: the same event delivered twice, told by its source and its number there."""
+"""Duplicates: the same event delivered twice, recognised by its source and its number there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from betimes.model.errors import EventError, OptionError
 
 
 class Duplicates:
-    """Remembers the last `memory` events by (source, number) and finds those that come again.
+    """Remembers the last `memory` events by (source, number) and drops those that come again.
 
-    An event without source or number cannot be told from others and is never a duplicate.
+    An event without a source or a number cannot be recognised and is never a duplicate.
     """
 
     def __init__(self, unique: tuple[str, str], memory: int) -> None:
@@ -32,17 +32,17 @@ class Duplicates:
         self._order: deque[tuple[object, object]] = deque()
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything that `resume` needs."""
         return {"order": list(self._order), "dropped": self.dropped}
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` returned."""
         self._order = deque(kept["order"])
         self._seen = set(self._order)
         self.dropped = kept["dropped"]
 
     def drop(self, batch: EventBatch) -> EventBatch:
-        """The batch without events seen before; they are counted in `dropped`."""
+        """The batch without events seen before; `dropped` counts those."""
         if not len(batch):
             return batch
         keep = np.ones(len(batch), dtype=bool)
@@ -53,7 +53,7 @@ class Duplicates:
             if not isinstance(pair[0], Hashable) or not isinstance(pair[1], Hashable):
                 raise EventError(
                     f"expected numbers or text in the columns {self.source!r} and {self.number!r} "
-                    f"that tell duplicates, got {pair!r}"
+                    f"that identify duplicates, got {pair!r}"
                 )
             if pair in self._seen:
                 keep[row] = False

@@ -1,4 +1,4 @@
-"""What one `feed` of an ordering unit gives back."""
+"""What `OrderingUnit.feed` returns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.model.batch import EventBatch, Payload
+from betimes.model.duration import readable
 from betimes.model.event import PSEUDO
 from betimes.ordering import kernel
 from betimes.ordering.loop import Step
@@ -15,10 +16,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class Handed:
-    """Events that a unit handed out, with their arrival numbers and the place of the hand-out.
+    """Events that a unit handed out, and when: at which arrival.
 
-    `rows` counts arrivals from 0; `at` is the arrival at which the event was handed out, had events
-    come one by one (-1 where it had been handed out before).
+    `rows` are the arrival numbers of the events, counted from 0. `at` is the arrival at which each
+    event would have been handed out if events had come one by one (-1 if it had been handed out
+    before).
     """
 
     __slots__ = ("_numbers", "_payload", "_types")
@@ -51,12 +53,21 @@ class Handed:
     def __len__(self) -> int:
         return int(self._numbers.shape[1])
 
+    def __repr__(self) -> str:
+        return f"Handed({self.events!r})"
+
 
 class Ordered(msgspec.Struct, gc=False):
     """The answer of an ordering unit to a batch of arrivals.
 
-    The detector is handed `replayed` first (going back to before the first of them that it has
-    seen), then `released`. At attenuation 1 nothing is replayed, and what is released is settled.
+    The detector first goes back to before the earliest of the `replayed` events that it has seen
+    and handles them, then the `released` ones. At attenuation 1 nothing is replayed, and released
+    events are settled.
+
+    >>> from betimes.model import Event
+    >>> from betimes.ordering import OrderingUnit
+    >>> OrderingUnit(clock="A").feed([Event("A", 1_000), Event("B", 500), Event("A", 2_000)])
+    Ordered(0 replayed, 2 released, 2 settled, 1 late, slack 1.5 ms)
     """
 
     step: Step
@@ -67,7 +78,7 @@ class Ordered(msgspec.Struct, gc=False):
 
     @property
     def replayed(self) -> Handed:
-        """Events handed out again, and the ones that landed before them."""
+        """Events that are handed out again, and those that landed before them."""
         return Handed(self.step.replayed, self.types, self.payloads[1])
 
     @property
@@ -77,7 +88,7 @@ class Ordered(msgspec.Struct, gc=False):
 
     @property
     def settled(self) -> Handed:
-        """Events given up for good."""
+        """Events that will never be handed out again."""
         return Handed(self.step.settled, self.types, self.payloads[2])
 
     @property
@@ -92,24 +103,25 @@ class Ordered(msgspec.Struct, gc=False):
 
     @property
     def late(self) -> Ints:
-        """Arrival numbers of events that came after something later had settled."""
+        """Arrival numbers of events that arrived after a later event had settled."""
         return self.step.late
 
     @property
     def rejected(self) -> EventBatch:
-        """Clock events absurdly far ahead, taken out of the stream."""
+        """Clock events removed from the stream because they were implausibly far ahead."""
         return EventBatch.concat([]) if self.side is None else self.side
 
     @property
     def notices(self) -> EventBatch:
-        """Pseudo events for the units above, one for each time the slack grew."""
+        """Pseudo events that tell the units above about the slack, one for each time it grew."""
         clock, slack = self.clock, self.slack
         grown = np.flatnonzero(np.diff(slack, prepend=self.slack_before) > 0)
         ts = np.maximum(clock[grown] - slack[grown], 0)
         return EventBatch(ts, np.zeros(len(ts), np.int32), (PSEUDO,))
 
     def __repr__(self) -> str:
-        return (
-            f"Ordered({len(self.replayed)} replayed, {len(self.released)} released, "
-            f"{len(self.settled)} settled)"
-        )
+        counts = f"{len(self.replayed)} replayed, {len(self.released)} released"
+        aside = f", {len(self.side)} rejected" if self.side is not None else ""
+        late = f", {len(self.late)} late" if len(self.late) else ""
+        slack = f", slack {readable(int(self.slack[-1]))}" if len(self.slack) else ""
+        return f"Ordered({counts}, {len(self.settled)} settled{late}{aside}{slack})"

@@ -1,4 +1,4 @@
-"""Where the payloads of buffered events wait. The compiled loop moves numbers only."""
+"""The payloads of buffered events. The compiled loop handles numbers only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNKS = 16
 
 
 class Payloads:
-    """Payloads by row number: dictionaries one by one, Arrow columns as the tables they came in."""
+    """Payloads by row number: dictionaries row by row, Arrow columns as the tables they came in."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, Any]] = {}
@@ -25,9 +25,9 @@ class Payloads:
         self._chunks = 0
 
     def put(self, first: int, payload: Payload | None, wanted: Ints) -> None:
-        """Keep the payloads of a batch; its first row has the number `first`.
+        """Keep the payloads of a batch whose first row has the number `first`.
 
-        Of dictionaries only the `wanted` ones are kept; a table is kept whole, for a while.
+        Dictionaries are kept only for the `wanted` rows; a table is kept whole until `tidy`.
         """
         if isinstance(payload, pa.Table):
             if payload.num_columns and payload.num_rows:
@@ -76,7 +76,7 @@ class Payloads:
         return mixed
 
     def forget(self, rows: Ints) -> None:
-        """Drop the dictionaries of rows that will not be asked for again."""
+        """Drop the dictionaries of rows that nobody will ask for again."""
         if self._rows:
             known = self._rows
             for row in rows.tolist():
@@ -87,7 +87,7 @@ class Payloads:
         return self._table is not None
 
     def tidy(self, held: Ints) -> None:
-        """Drop rows of tables that are not held any more, once they outnumber the held by far."""
+        """Drop table rows that are no longer held, once they far outnumber those that are."""
         if self._table is None or len(self._numbers) <= 4 * len(held) + 4096:
             return
         mine = np.flatnonzero(np.isin(self._numbers, held, assume_unique=True))

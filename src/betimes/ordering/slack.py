@@ -1,7 +1,7 @@
-"""Slack policies: how measured delays become the time that an event is held back.
+"""Slack policies: how measured delays determine how long an event is held back.
 
-A policy is configuration only; the learning itself runs in the compiled loop (`kernel.py`) and,
-event by event and in plain Python, in `betimes.testing.reference`.
+A policy is configuration only. The learning itself runs in the compiled loop (`kernel.py`) and,
+event by event in plain Python, in `betimes.testing.reference`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from betimes.model.duration import LONGEST, Duration, microseconds
+from betimes.model.duration import LONGEST, Duration, exact, microseconds
 from betimes.model.errors import OptionError
 
 POLICIES = ("largest", "decaying", "quantile")
@@ -20,11 +20,17 @@ class SlackPolicy:
     """How the slack follows the delays.
 
     * `largest` (paper *slack*, section II-E): the largest delay ever measured; it never shrinks.
-    * `decaying`: the largest delay, fading with stream time; `decay` is the time constant.
-    * `quantile`: the smallest slack with which at most the share `max_late` of the last `window`
-      events would have come out of order.
+    * `decaying`: the largest delay, decaying over stream time with the time constant `decay`.
+    * `quantile`: the smallest slack at which no more than the share `max_late` of the last
+      `window` events would have been out of order.
 
-    `margin` adds that many standard deviations of the recent delays. `min` and `max` clamp.
+    `margin` adds that many standard deviations of the recent delays. `min` and `max` clamp the
+    result.
+
+    >>> SlackPolicy.parse("decaying", max_slack="2s")
+    SlackPolicy('decaying', margin=0.0, min=0 us, max=2 s, decay=1 min)
+    >>> SlackPolicy.parse("150ms")
+    SlackPolicy(fixed at 150 ms)
     """
 
     name: str = "largest"
@@ -37,7 +43,7 @@ class SlackPolicy:
 
     @property
     def label(self) -> str:
-        """The name for people: a policy that cannot move is a fixed slack."""
+        """The name to show: a policy that cannot change the slack is called fixed."""
         return "fixed" if self.min == self.max else self.name
 
     def at_level(self, level: int) -> SlackPolicy:
@@ -64,7 +70,16 @@ class SlackPolicy:
         decay: Duration = "60s",
         max_late: float = 0.01,
     ) -> SlackPolicy:
-        """Build a policy from what a user writes; a duration instead of a name fixes the slack.
+        """Build a policy from a user's options.
+
+        Args:
+            slack: `"largest"` (default), `"decaying"` or `"quantile"`; a duration such as
+                `"150ms"` fixes the slack.
+            margin: standard deviations of the recent delays to add to the slack. Default: 0.
+            min_slack: the slack is never shorter. Default: 0.
+            max_slack: the slack is never longer. Default: no limit.
+            decay: time constant of `"decaying"`. Default: 60 s.
+            max_late: share of events that may be late with `"quantile"`. Default: 0.01.
 
         >>> SlackPolicy.parse("quantile", max_late=0.001).window
         5000
@@ -86,8 +101,8 @@ class SlackPolicy:
             )
         if not (isinstance(margin, int | float) and 0 <= margin < math.inf):
             raise OptionError(
-                "expected margin to be 0 or more (it is a number of standard deviations added to "
-                f"the slack), got margin={margin!r}"
+                "expected margin to be 0 or more (the number of standard deviations to add to the "
+                f"slack), got margin={margin!r}"
             )
         if shortest > longest:
             raise OptionError(
@@ -96,12 +111,24 @@ class SlackPolicy:
             )
         if not (isinstance(max_late, int | float) and 0 <= max_late < 1):
             raise OptionError(
-                "expected max_late to be the share of events that may be late, from 0 to below 1, "
-                f"got max_late={max_late!r}"
+                "expected max_late to be the share of events that may be late, at least 0 and "
+                f"below 1, got max_late={max_late!r}"
             )
         fading = microseconds(decay, "decay")
         if fading == 0:
             raise OptionError(f"expected decay to be longer than 0, got decay={decay!r}")
-        # Five late events must fit into the window, or one straggler would set the slack.
+        # The window must have room for five late events, or one straggler would set the slack.
         window = 500 if max_late == 0 else max(500, math.ceil(5 / max_late))
         return cls(name, float(margin), shortest, longest, fading, float(max_late), window)
+
+    def __repr__(self) -> str:
+        if self.min == self.max:
+            return f"SlackPolicy(fixed at {exact(self.min)})"
+        shown = [repr(self.name), f"margin={self.margin}", f"min={exact(self.min)}"]
+        if self.max < LONGEST:
+            shown.append(f"max={exact(self.max)}")
+        if self.name == "decaying":
+            shown.append(f"decay={exact(self.decay)}")
+        if self.name == "quantile":
+            shown.append(f"max_late={self.max_late}, window={self.window}")
+        return f"SlackPolicy({', '.join(shown)})"

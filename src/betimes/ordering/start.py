@@ -1,7 +1,7 @@
 """What an ordering unit knows before the first event.
 
-A unit that knows nothing stumbles: each delay that exceeds all before it costs a late event. One
-that was calibrated starts with what an earlier run of the stream has taught.
+A unit that knows nothing makes mistakes: each delay longer than all before it costs a late event.
+A calibrated unit starts with what an earlier run of the stream has learned.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Start:
-    """Where learning begins: slack, clock type and offsets, as they were found in an earlier run.
+    """Where learning begins: slack, clock type and offsets, as found in an earlier run.
 
-    The policy goes on from there: `largest` may grow, `decaying` fades, `quantile` holds on to the
-    slack for one window of events. A clock type is only for units that learn theirs, offsets are
-    only for those with several clock types.
+    The policy continues from there: `largest` may grow, `decaying` decays, `quantile` keeps the
+    slack for one window of events. The clock type applies only to units that learn theirs, offsets
+    only to units with several clock types.
     """
 
     slack: int = 0

@@ -2,43 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+
+from betimes.model.duration import readable
+from betimes.model.event import PSEUDO
+from betimes.ordering.clock import EVERY
 
 
 class OrderingStats(msgspec.Struct, frozen=True):
-    """Counts and readings of one ordering unit; times in microseconds of stream time."""
+    """Counts and readings of one ordering unit.
+
+    Values are microseconds of stream time; when printed, durations are shown with their unit.
+    """
 
     arrived: int
     """Events fed, duplicates left out."""
     released: int
-    """Events handed out at least once."""
+    """Events handed to the detector at least once."""
     settled: int
-    """Events given up for good."""
+    """Events that will never be handed out again."""
     buffered: int
     """Events held now."""
     peak: int
     """The most events ever held at once."""
     late: int
-    """Events that came after something later had settled."""
+    """Events that arrived after a later event had settled."""
     replayed: int
-    """Hand-outs that were repeated because an event landed before them."""
+    """How many times an event was handed out again because another one landed before it."""
     rejected: int
-    """Clock events absurdly far ahead, taken out of the stream."""
+    """Clock events removed from the stream because they were implausibly far ahead."""
     duplicates: int
-    """Events that had been delivered before, dropped."""
+    """Events dropped because they had been delivered before."""
     clock: int | None
-    """Stream time; None as long as no clock event has come."""
+    """Stream time; None until the first clock event arrives."""
     clock_updates: int
     clock_types: tuple[str, ...]
-    """Types that move the clock now."""
+    """Types that currently move the clock."""
     clock_reason: str
-    """Why these."""
+    """Why these types were chosen."""
     clock_offsets: dict[str, int]
-    """How far each clock type stays behind the leading one."""
+    """How far each clock type lags behind the leading one."""
     slack: int
-    """How long an event is held back at most."""
+    """The longest time that an event is held back."""
     largest_delay: int
     policy: str
     attenuation: float
     types: dict[str, int]
-    """Events by type."""
+    """Number of events of each type."""
+
+    def brief(self) -> str:
+        """The readings that matter most, on one line."""
+        clock = f"clock {', '.join(self.clock_types)} at {self.clock}"
+        return (
+            f"{'no clock event yet' if self.clock is None else clock}, "
+            f"slack {readable(self.slack)} ({self.policy}), attenuation {self.attenuation:g}, "
+            f"{self.buffered:,} of {self.arrived:,} events held, {self.late:,} late"
+        )
+
+    def __repr__(self) -> str:
+        shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
+        shown["slack"] = readable(self.slack)
+        shown["largest_delay"] = readable(self.largest_delay)
+        offsets = (f"{name!r}: {readable(us)}" for name, us in self.clock_offsets.items())
+        shown["clock_offsets"] = "{" + ", ".join(offsets) + "}"
+        return f"OrderingStats({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
+
+def reason(clock: Sequence[str] | None, types: Sequence[str], *, moved: bool) -> str:
+    """Why the clock is as it is, for clock types that the user has named.
+
+    >>> reason(("X",), ("A", "B"), moved=False)
+    "no event of the clock types ('X',) has arrived, only A, B"
+    """
+    if clock == (EVERY,):
+        return "every type moves the clock"
+    if moved:
+        return "designated"
+    others = [name for name in types if name != PSEUDO]
+    came = f"only {', '.join(others)}" if others else "nothing"
+    return f"no event of the clock types {clock} has arrived, {came}"

@@ -1,10 +1,10 @@
-"""The ordering unit: a stream in disorder goes in, an ordered stream comes out.
+"""The ordering unit: takes a stream that is out of order, and returns it in order.
 
-`OrderingUnit` speaks with the outside and calls the compiled loop (`kernel.py`, which opens with
+`OrderingUnit` is the public interface. It calls the compiled loop (`kernel.py`, which opens with
 the algorithm) once per batch. It cuts a batch only where the loop's configuration changes: at the
-borders of the blocks from which a clock is learned (`clock.py`), and, after the attenuation was
-raised to 1, for as long as something released early is not settled: until then the rule of
-speculation goes on.
+borders of the blocks from which a clock is learned (`clock.py`), and event by event after the
+attenuation was raised to 1, as long as something released early is not settled. Until then the
+rule of speculation still applies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.start import NOTHING_KNOWN, Start
-from betimes.ordering.stats import OrderingStats
+from betimes.ordering.stats import OrderingStats, reason
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -48,15 +48,17 @@ _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, Non
 
 
 class OrderingUnit:
-    """Holds events back just as long as the stream itself shows to be necessary.
+    """Holds each event back only as long as the delays in the stream require.
 
-    The clock is read off `clock` events (a type, several, `"*"` for every type, None to learn the
-    best one), the slack is learned from measured delays. `on` names the types that are ordered and
-    handed out (None: all). See `SlackPolicy` for `slack`, `margin`, `min_slack`, `max_slack`,
-    `decay` and `max_late`. A clock event more than `max_skew` ahead is put aside unless others
-    confirm it. `unique=("source", "number")` names payload columns that tell duplicates, which are
-    dropped; the last `remember` events are known by them. `start` is what is known before the first
-    event.
+    Args:
+        clock: event types that move the clock, or `"*"` for all. Default: the unit learns it.
+        on: event types to order and hand out. Default: all.
+        slack, margin, min_slack, max_slack, decay, max_late: see `SlackPolicy.parse`.
+        attenuation: share of the slack to wait before an event is released. Default: 1.
+        max_skew: how far ahead a clock event is believed at once. Default: 1 h; None: any.
+        unique, remember: payload columns (source, number) that identify duplicates, and the
+            number of events to remember for that. Default: none, 1,000,000.
+        start: what is known before the first event. Default: nothing.
 
     >>> unit = OrderingUnit(clock="A")
     >>> [
@@ -66,6 +68,8 @@ class OrderingUnit:
     [['A0'], ['A2'], [], ['C1'], [], [], ['B3']]
     >>> unit.stats.slack, unit.stats.late
     (3, 1)
+    >>> unit
+    OrderingUnit(clock A at 6, slack 3 us (largest), attenuation 1, 3 of 7 events held, 1 late)
     >>> [e.type + str(e.ts) for e in unit.finish().released.events]
     ['A4', 'C5', 'A6']
     """
@@ -118,6 +122,9 @@ class OrderingUnit:
         if self._learner is not None and start.clock is not None:
             self._learner.begin_with(self._code(start.clock), start.clock)
 
+    def __repr__(self) -> str:
+        return f"OrderingUnit({self.stats.brief()})"
+
     @property
     def policy(self) -> str:
         """The name of the slack policy."""
@@ -130,7 +137,7 @@ class OrderingUnit:
 
     @property
     def attenuation(self) -> float:
-        """The share of the slack that is waited: 1 = pure buffering, 0 = no waiting."""
+        """The share of the slack to wait: 1 = pure buffering, 0 = no waiting."""
         return float(self._loop.floats[kernel.ATTENUATION])
 
     @attenuation.setter
@@ -142,11 +149,11 @@ class OrderingUnit:
     def feed(
         self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
     ) -> Ordered:
-        """Take arrivals, in order of arrival; hand out what need not wait any longer."""
+        """Take events in order of arrival; return those that need not wait any longer."""
         if self._ended:
             raise StreamEndedError(
                 "expected no more events after finish(), but feed() was called; "
-                "build a new OrderingUnit for a new stream"
+                "make a new OrderingUnit for a new stream"
             )
         if type(events) is Event and self._is_plain and events.type in self._codes:
             return self._feed_one(events)
@@ -167,14 +174,14 @@ class OrderingUnit:
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
 
     def finish(self) -> Ordered:
-        """End of the stream: everything that is still held is handed out, in order, and settles."""
+        """End the stream: hand out everything that is still held, in order, and settle it."""
         if self._loop.clock == kernel.NEVER and self._state[kernel.ARRIVALS]:
             _log.warning("%s; everything was held back until the end of the stream", self._why())
         self._ended = True
         return self._answer(self._loop.drain(), [], self._loop.slack)
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere, as plain data; payloads are not among it."""
+        """Everything that `resume` needs, as plain data; payloads are not included."""
         return {
             "loop": self._loop.state_of(),
             "types": self._types,
@@ -186,7 +193,7 @@ class OrderingUnit:
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept, in a unit with the same options."""
+        """Resume from what `state_of` returned, in a unit with the same options."""
         self._loop.resume(kept["loop"])
         self._types = tuple(kept["types"])
         self._codes = {name: code for code, name in enumerate(self._types)}
@@ -203,34 +210,34 @@ class OrderingUnit:
 
     @property
     def buffer(self) -> EventBatch:
-        """The events held now, in order: first those released but not settled."""
+        """The events currently held, in order; those released but not settled come first."""
         ts, rows, codes = self._loop.held.copy()
         return EventBatch(ts, codes.astype(np.int32), self._types, self._payloads.take(rows))
 
     @property
     def held_rows(self) -> Ints:
-        """The arrival numbers of the events held now."""
+        """The arrival numbers of the events currently held."""
         rows: Ints = self._loop.held[kernel.ROW]
         return rows
 
     @property
     def clock(self) -> int | None:
-        """The time of the stream; None before the first clock event."""
+        """Stream time; None before the first clock event."""
         return None if self._loop.clock == kernel.NEVER else self._loop.clock
 
     @property
     def sure_clock(self) -> int | None:
-        """The time of the stream, if no clock event so far is in doubt; None otherwise."""
+        """Stream time if no clock event so far is in doubt, otherwise None."""
         doubt = self._loop.suspects or self._state[kernel.UPDATES] < 2
         return None if doubt else self.clock
 
     @property
     def suspect_rows(self) -> list[int]:
-        """The arrival numbers of clock events that may be absurd, and are not judged yet."""
+        """The arrival numbers of clock events that look implausible and are not judged yet."""
         return list(self._suspects)
 
     def discard(self, rows: Sequence[int]) -> None:
-        """Take events out of the buffer, by arrival number, as though they had never come."""
+        """Remove events from the buffer, by arrival number, as if they had never arrived."""
         self._loop.discard(rows)
 
     @property
@@ -264,16 +271,10 @@ class OrderingUnit:
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        if self._clock == (EVERY,):
-            return "every type moves the clock"
-        if self._loop.clock == kernel.NEVER:
-            types = [name for name in self._types if name != PSEUDO]
-            came = f"only {', '.join(types)}" if types else "nothing"
-            return f"no event of the clock types {self._clock} has come, {came}"
-        return "designated"
+        return reason(self._clock, self._types, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
-        """How far the batch can go in one step."""
+        """Where to cut the batch so that one step can handle the part before."""
         if self._state[kernel.UPDATES] < 2:
             moves = self._table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
             high = min(high, low + int(moves.argmax()) + 1) if moves.any() else high
@@ -285,7 +286,7 @@ class OrderingUnit:
         return high
 
     def _doubt(self, ts: int, code: int, step: Step) -> None:
-        """The first clock event is believed until three others in a row are far behind it."""
+        """Believe the first clock event until three others in a row are far behind it."""
         if not self._table[kernel.ROLE, code] & kernel.CLOCK:
             return
         time = ts + int(self._table[kernel.OFFSET, code])
@@ -296,10 +297,11 @@ class OrderingUnit:
             step.settled = np.concatenate((step.settled, self._loop.restart()), axis=1)
 
     def _may_be_suspect(self, ts: Ints) -> bool:
-        """Whether a batch may hold clock events that are absurdly far ahead.
+        """Whether a batch may contain clock events that are implausibly far ahead.
 
         The quantile policy compares an event with those that arrived before it, and whether a
-        suspect has arrived is known only when it is judged: such batches are fed singly.
+        suspect counts as arrived is known only once it is judged. Such batches are fed one event
+        at a time.
         """
         if self._loop.suspects:
             return True
@@ -312,9 +314,8 @@ class OrderingUnit:
         return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
     def _step(self, batch: EventBatch, rejected: list[EventBatch]) -> Step:
-        """Run the loop over a batch; add the events that it rejects."""
-        codes = self._translate(batch)
-        heads = batch.head_start
+        """Run the loop over a batch; add what it rejects to `rejected`."""
+        codes, heads = self._translate(batch), batch.head_start
         if heads is None:
             if len(self._no_heads) < len(batch):
                 self._no_heads = np.zeros(len(batch), np.int64)
@@ -338,11 +339,11 @@ class OrderingUnit:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether single events need no more than the loop."""
+        """Whether the loop is all that a single event needs."""
         return self._helpers == _NOBODY and self._state[kernel.UPDATES] >= 2
 
     def _feed_one(self, event: Event) -> Ordered:
-        """The way of a single event, without the detour of building a batch of one."""
+        """Feed a single event, without building a batch of one."""
         if type(event.ts) is not int or not 0 <= event.ts <= times.LAST:
             times.refuse(times.from_values([event.ts])[1])
         ts, codes, heads = self._single
@@ -380,7 +381,7 @@ class OrderingUnit:
         return Ordered(step, self._types, before, payloads, side)
 
     def _put_aside(self, batch: EventBatch, first: int, rejected: Ints) -> list[EventBatch]:
-        """Remember suspect events until they are judged; give back those that were rejected."""
+        """Remember suspect events until they are judged; return those that were rejected."""
 
         def event(row: int) -> EventBatch:
             known = self._suspects.get(row)
@@ -425,7 +426,7 @@ class OrderingUnit:
         return role | kernel.CLOCK if moves else role
 
     def _review(self) -> None:
-        """A block of arrivals is full: judge the clock by it."""
+        """Judge the clock by a full block of arrivals."""
         if self._offsetter is not None and self._clock is not None:
             ts, codes, _ = self._offsetter.drain(OFFSETS)
             clock = [self._codes[name] for name in self._clock if name in self._codes]
@@ -443,5 +444,5 @@ class OrderingUnit:
 
 
 def _plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The column as the compiled loop knows it; columns of an Arrow table are read-only."""
+    """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
     return column if column.flags.carray else column.copy()

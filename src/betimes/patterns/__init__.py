@@ -1,7 +1,7 @@
 """Patterns: say what to look for instead of programming it.
 
-`pattern` reads a pattern as text, `begin` starts one step by step; both make a `Pattern`, which
-`Hierarchy.add` takes like any detector.
+`pattern` reads a pattern from text, `begin` builds one step by step. Both return a `Pattern`, which
+you add to a hierarchy with `Hierarchy.add` like any detector.
 """
 
 from betimes.patterns.builder import Builder, begin

@@ -1,8 +1,8 @@
-"""What an event does in each state: guards judged, with each condition asked as rarely as can be.
+"""What an event does in each state: evaluates guards, and each condition as rarely as possible.
 
-A condition that does not look back at what a run has bound gives one answer for all runs, so it is
-asked once an event, and what the event does in a state is worked out once for all runs that wait
-there. Only where conditions look back does every run ask for itself.
+A condition that does not read what a run has bound has one answer for all runs. So it is evaluated
+once per event, and what the event does in a state is worked out once for all runs that wait there.
+Only conditions that look back are evaluated separately for every run.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from betimes.patterns.steps import Bound
 
 
 class Branch(NamedTuple):
-    """Where a run goes with an event, or a branch of it."""
+    """Where an event takes a run, or one branch of it."""
 
     target: int
     name: str | None
     """The name under which the event is bound; None if it is ignored."""
     ends: bool
-    """Whether the run is a match with this event, besides going on."""
+    """Whether the run is also a match with this event."""
     pends: int | None
     """A pending state in which it has another branch."""
     within: int | None
-    """How long after the event bound before, if that is asked."""
+    """How soon after the last bound event, if that is limited."""
 
 
 class Fate(NamedTuple):
     """What an event does to a run."""
 
     stays: bool
-    """Whether nothing happens at all."""
+    """Whether nothing changes."""
     stops: bool
-    """Whether no branch goes on; what is complete with this event still counts."""
+    """Whether no branch continues; what is complete with this event still counts."""
     branches: tuple[Branch, ...]
 
 
 class Asking:
-    """What an event does, state by state; one event after the other."""
+    """What an event does in each state, one event at a time."""
 
     def __init__(self, automaton: Automaton) -> None:
-        self._nodes = automaton.nodes
+        self._states = automaton.states
         self._questions = automaton.questions
         self._event = Event("", 0)
         self._answers: list[int | None] = []
@@ -55,22 +55,22 @@ class Asking:
         self._own: dict[int, int] = {}
 
     def about(self, event: Event) -> None:
-        """From now on it is about this event."""
+        """Begin with a new event."""
         self._event = event
         self._answers = [None] * len(self._questions)
         self._fates.clear()
 
     def fate(self, state: int, row: Row) -> Fate:
-        """What it does to a run in a state that has bound the row."""
+        """What the event does to a run that is in this state and has bound this row."""
         fate = self._fates.get(state)
         if fate is not None:
             return fate
-        node = self._nodes[state]
-        if node.looks_back:
+        here = self._states[state]
+        if here.looks_back:
             self._row, self._bound = row, None
             self._own.clear()
-            return self._decide(state, node.moves)
-        fate = self._fates[state] = self._decide(state, node.moves)
+            return self._decide(state, here.moves)
+        fate = self._fates[state] = self._decide(state, here.moves)
         return fate
 
     def _decide(self, state: int, moves: Sequence[Move]) -> Fate:

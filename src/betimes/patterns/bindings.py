@@ -1,10 +1,10 @@
-"""What a run has bound: a row of bindings that is never changed and shares what it can.
+"""What a run has bound: an immutable row of bindings that shares its parts with other rows.
 
-Runs fork, and every branch keeps all that was bound before the fork. A row is therefore a tuple of
+Runs fork, and every branch keeps everything that was bound before the fork. So a row is a tuple of
 levels, the newest bindings first: level 0 holds fewer than `WIDTH` bindings, level 1 fewer than
-`WIDTH` blocks of `WIDTH` bindings each, level 2 blocks of such blocks, and so on. A longer row is
-made by copying level 0 and sharing the rest, and a row of a million bindings is only a few levels
-deep, so that it can be compared and written to a checkpoint without deep recursion.
+`WIDTH` blocks of `WIDTH` bindings each, level 2 blocks of such blocks, and so on. To make a longer
+row, level 0 is copied and the rest is shared. A row of a million bindings is only a few levels
+deep, so it can be compared and written to a checkpoint without deep recursion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Binding = tuple[str, Event, int]
 Row = tuple[tuple[Any, ...], ...]
 
 WIDTH = 32
-"""Copying so few references costs less than making the tuple that holds them."""
+"""Copying this many references costs less than creating the tuple that holds them."""
 EMPTY: Row = ()
 
 
@@ -42,7 +42,7 @@ def bind(row: Row, binding: Binding) -> Row:
 
 
 def bindings(row: Row) -> Iterator[Binding]:
-    """All bindings, the oldest first."""
+    """All bindings, oldest first."""
     for depth in range(len(row) - 1, -1, -1):
         yield from _leaves(row[depth], depth)
 
@@ -56,7 +56,7 @@ def _leaves(block: tuple[Any, ...], depth: int) -> Iterator[Binding]:
 
 
 def by_name(row: Row) -> dict[str, list[Event]]:
-    """The events bound under each name, in order: what conditions look at.
+    """The events bound under each name, in order, as conditions read them.
 
     >>> row = bind(bind(EMPTY, ("a", Event("A", 1), 0)), ("a", Event("A", 2), 1))
     >>> [event.ts for event in by_name(row)["a"]]

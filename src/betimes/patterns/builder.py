@@ -1,7 +1,7 @@
-"""Patterns step by step, in the manner of Flink CEP and with exactly its meaning.
+"""Build patterns step by step, with the methods of Flink CEP and exactly their meaning.
 
-A builder is a pattern at each point: every method gives a new one and leaves the old one as it is.
-Methods that say more about a step speak of the last one.
+A builder is a valid pattern at every point: each method returns a new one and leaves the old one
+unchanged. Methods that refine a step apply to the last one.
 
 >>> from betimes.model import Event
 >>> missed = (
@@ -28,35 +28,35 @@ from betimes.patterns.steps import Condition, Inner, Op, PatternError, Spec, Ste
 from betimes.patterns.wellformed import check_so_far, every, names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Builder(Pattern):
-    """A pattern that can be added to; `begin` makes the first."""
+    """A pattern to which steps can be added; `begin` makes the first one."""
 
     counted: bool = False
-    """Whether the last step says how often."""
+    """Whether the last step already has a quantifier."""
 
     def next(self, step: str | Builder, where: object = None) -> Builder:
-        """The very next event."""
+        """Then the very next event."""
         return self._with("next", step, where)
 
     def followed_by(self, step: str | Builder, where: object = None) -> Builder:
-        """The next event that fits; those between are skipped."""
+        """Then the next event that fits; events in between are skipped."""
         return self._with("followed_by", step, where)
 
     def followed_by_any(self, step: str | Builder, where: object = None) -> Builder:
-        """Any later event that fits; each gives a match of its own."""
+        """Then any later event that fits; each one gives a separate match."""
         return self._with("followed_by_any", step, where)
 
     def not_next(self, step: str, where: object = None) -> Builder:
-        """The very next event must not fit."""
+        """Then an event that does not fit."""
         return self._with("not_next", step, where)
 
     def not_followed_by(self, step: str, where: object = None) -> Builder:
-        """No event that fits until the next step; at the end, until the window is over."""
+        """No event that fits before the next step; at the end, none until the window ends."""
         return self._with("not_followed_by", step, where)
 
     def where(self, condition: object) -> Builder:
-        """The step's events must also fulfil this.
+        """The step's events must also meet this condition.
 
         >>> begin("a", "type == 'A'").where("v > 5").spec.steps[0].takes[0][1].text
         "type == 'A' and v > 5"
@@ -67,7 +67,7 @@ class Builder(Pattern):
         return self._changed(replace(last, takes=((name, both),)))
 
     def or_where(self, condition: object) -> Builder:
-        """The step's events may fulfil this instead of what was said before.
+        """The step's events may meet this condition instead of the earlier ones.
 
         >>> begin("a", "type == 'A'").or_where("type == 'B'").spec.steps[0].takes[0][1].text
         "type == 'A' or type == 'B'"
@@ -80,10 +80,10 @@ class Builder(Pattern):
     def times(
         self, least: int, most: int | None = None, *, within: Duration | None = None
     ) -> Builder:
-        """So many events, or from `least` to `most` of them; from 0 is optional.
+        """Exactly `least` events, or from `least` to `most`; the step is optional if `least` is 0.
 
-        `within` is a window between the times, with Flink's meaning: it begins with the event
-        before the first, and does not hold for the last.
+        `within` is the window between the step's events. As in Flink, it begins with the event
+        before the first one and does not apply to the last one.
         """
         most = least if most is None else most
         for what, number in (("least", least), ("most", most)):
@@ -92,12 +92,12 @@ class Builder(Pattern):
         return self._counted(1 if optional else least, most, within, optional=optional)
 
     def times_or_more(self, least: int, *, within: Duration | None = None) -> Builder:
-        """So many events, or more."""
+        """`least` events or more."""
         _check_number("least", least, f"times_or_more of step {self._last.name!r}")
         return self._counted(least, None, within)
 
     def one_or_more(self, *, within: Duration | None = None) -> Builder:
-        """One event, or more; each number is a match of its own."""
+        """One event or more; each number of events gives a separate match."""
         return self._counted(1, None, within)
 
     def optional(self) -> Builder:
@@ -105,13 +105,13 @@ class Builder(Pattern):
         self._refuse_negated("optional")
         if len(self.spec.steps) > 1 and self.spec.steps[-2].greedy:
             raise PatternError(
-                f"step {self._last.name!r} cannot be optional, because the one before it, "
-                f"{self.spec.steps[-2].name!r}, is greedy; leave out one of the two"
+                f"step {self._last.name!r} cannot be optional, because the step before it, "
+                f"{self.spec.steps[-2].name!r}, is greedy; remove optional() or greedy()"
             )
         return self._changed(replace(self._last, optional=True))
 
     def greedy(self) -> Builder:
-        """Take as many as there are before the next step begins."""
+        """Take as many events as possible before the next step begins."""
         self._refuse_uncounted("greedy")
         if self._last.group:
             raise PatternError(
@@ -120,31 +120,31 @@ class Builder(Pattern):
         if self._last.inner == "combinations":
             raise PatternError(
                 f"step {self._last.name!r} has allow_combinations, which leaves out events, and "
-                "greedy, which does not; keep one of them"
+                "greedy, which does not; remove one of them"
             )
         return self._changed(replace(self._last, greedy=True))
 
     def consecutive(self) -> Builder:
-        """No other events between those of the step."""
+        """Allow no other events between those of the step."""
         return self._inner("strict", "consecutive")
 
     def allow_combinations(self) -> Builder:
-        """Events of the step may be left out, too; each combination is a match of its own."""
+        """Events that fit may also be left out; each combination gives a separate match."""
         return self._inner("combinations", "allow_combinations")
 
     def until(self, condition: object) -> Builder:
-        """An event that ends the step's loop; it is not a part of it."""
+        """End the step's loop at an event that meets this condition; it is not part of the loop."""
         last = self._last
         if last.until is not None:
-            raise PatternError(f"step {last.name!r} has an until already; join them with or")
+            raise PatternError(f"step {last.name!r} already has an until; join the two with or")
         of = None if last.group else last.name
         new = _condition(condition, f"until of step {last.name!r}", of)
         return self._changed(replace(last, until=new))
 
     def within(self, window: Duration, *, of: Literal["pattern", "step"] = "pattern") -> Builder:
-        """How long a match may take, first to last event; the shortest of several counts.
+        """How long a match may take, from first to last event; the shortest of several applies.
 
-        With `of="step"`, how long after the event bound before it the step's event may come.
+        With `of="step"`: how soon the step's event must follow the event bound before it.
         """
         length = _window(window, "within")
         if of == "step":
@@ -155,9 +155,9 @@ class Builder(Pattern):
         return self._checked(within=length if known is None else min(known, length))
 
     def skip(self, strategy: str, *, miss: Literal["ignore", "error"] = "ignore") -> Builder:
-        """What a match does to others: none, to_next, past_last, to_first:a, to_last:a.
+        """Which others a match ends: none, to_next, past_last, to_first:a or to_last:a.
 
-        `miss` is for matches without an event of the step that is skipped to.
+        `miss` says what to do if a match has no event of the step to skip to.
         """
         return self._checked(skip=strategy, skip_miss=miss)
 
@@ -170,7 +170,7 @@ class Builder(Pattern):
         taken = [each.name for each in every(self.spec.steps) if not each.group]
         for name in (each.name for each in every((new,)) if not each.group):
             if name in taken:
-                raise PatternError(f"expected a name of its own for each step, got {name!r} twice")
+                raise PatternError(f"expected a different name for each step, got {name!r} twice")
         return replace(self._checked(steps=(*self.spec.steps, new)), counted=False)
 
     def _changed(self, last: Step) -> Builder:
@@ -186,11 +186,13 @@ class Builder(Pattern):
     ) -> Builder:
         last = self._last
         if self.counted:
-            raise PatternError(f"step {last.name!r} says already how often; say it once")
+            raise PatternError(
+                f"step {last.name!r} already has a number of events; set it only once"
+            )
         self._refuse_negated("times")
         if last.optional:
             raise PatternError(
-                f"step {last.name!r} is optional already; say how often first, as in "
+                f"step {last.name!r} is already optional; set the number of events first, as in "
                 ".one_or_more().optional()"
             )
         window = None if within is None else _window(within, "within")
@@ -202,7 +204,7 @@ class Builder(Pattern):
         if self._last.inner not in ("relaxed", inner):
             raise PatternError(
                 f"step {self._last.name!r} has allow_combinations and consecutive, which exclude "
-                "each other; keep one of them"
+                "each other; remove one of them"
             )
         return self._changed(replace(self._last, inner=inner))
 
@@ -210,15 +212,15 @@ class Builder(Pattern):
         self._refuse_negated(what)
         if not self.counted:
             raise PatternError(
-                f"{what} is for steps with several events, got it on {self._last.name!r}; say "
+                f"{what} is for steps with several events, got it on {self._last.name!r}; call "
                 "one_or_more(), times(n) or times_or_more(n) first"
             )
 
     def _refuse_negated(self, what: str) -> None:
         if self._last.negated:
             raise PatternError(
-                f"{what} is not for {self._last.op} {self._last.name!r}: not a single one of these "
-                "events may come"
+                f"{what} is not for {self._last.op} {self._last.name!r}, which allows none of "
+                "these events"
             )
 
     def _take(self, what: str) -> tuple[str, Condition | None]:
@@ -243,7 +245,24 @@ def begin(
     limit: int = LIMIT,
     overflow: Overflow = "error",
 ) -> Builder:
-    """Begin a pattern with its first step, or with a group of steps.
+    """Begin a pattern with its first step, or with a group of steps; add more with its methods.
+
+    Args:
+        step: name of the step, or a pattern made by `begin`, which becomes a group.
+        where: condition on the step's events, as text or a function. Default: any event.
+        skip: which other partial matches a match ends: `"none"` (default), `"to_next"`,
+            `"past_last"`, `"to_first:a"` or `"to_last:a"`.
+        emits: type of the events that it publishes, one per match. Required before it can run.
+        by: payload column that holds the key; each key is matched separately. Default: no keys.
+        select: payload of a match, as columns and expressions. Default: every column of every
+            bound event.
+        timeouts: type under which it publishes partial matches that ran out of time; needs
+            `.within(...)`. Default: they are dropped.
+        on: types of events that it reads. Default: those that its conditions name.
+        name: name of the detector. Default: `emits`.
+        limit: how many partial matches a key may have open. Default: 100,000.
+        overflow: what happens beyond `limit`: `"error"` (default), or `"side"`, which publishes
+            the oldest as an event of type `overflow`.
 
     >>> steps = begin("a", "v > 1").one_or_more().next("b", "v < 1").spec.steps
     >>> [(step.op, step.name, step.least, step.most) for step in steps]
@@ -277,7 +296,7 @@ def _step(op: Op, step: str | Builder, where: object) -> Step:
         raise PatternError(f"where is not for groups, got it on {label}; put it on a step in it")
     if step.spec.within is not None or step.spec.skip != "none":
         raise PatternError(
-            f"the group {label} has within or skip, which are for whole patterns; put them there"
+            f"the group {label} has within or skip, which apply to a whole pattern; set them there"
         )
     return Step(op, label, group=step.spec.steps)
 

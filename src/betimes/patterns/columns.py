@@ -1,8 +1,8 @@
-"""Conditions over columns: which of a batch's events fulfil them, all at once.
+"""Conditions over columns: which events of a batch meet them, all at once.
 
-Arrow's compute functions know three-valued logic as the expression language does. Where they do
-not mean exactly the same, or where an error must name the event, the rows are asked one by one:
-slower, and by definition right.
+Arrow's compute functions use the same three-valued logic as the expression language. Where they
+differ, or where an error must name the event, conditions are evaluated row by row, which is slower
+and right by definition.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ _CALLS: dict[str, Any] = {
     "contains": pc.match_substring,
 }
 _EXACT = 2**53
-"""Whole numbers up to here are exact as floats, so comparing them with floats is."""
+"""Integers up to this size are exact as floats, so they can be compared with floats."""
 
 
 class _DiffersError(Exception):
-    """Arrow does not mean the same here."""
+    """Arrow would give a different answer here."""
 
 
 def fulfil(condition: Condition | None, batch: EventBatch, rows: Rows) -> Flags:
-    """Which of these rows fulfil a condition that looks at nothing but the event itself."""
+    """Which of these rows meet a condition that reads only the event itself."""
     found = np.ones(len(rows), np.bool_)
     match condition:
         case None:
@@ -107,7 +107,7 @@ def _truth(expr: Expr, batch: EventBatch, rows: Rows) -> Flags:
 
 
 class _Columns:
-    """Some rows of a batch, and what expressions are worth there."""
+    """Some rows of a batch, and the values of expressions there."""
 
     def __init__(self, batch: EventBatch, rows: Rows) -> None:
         self._batch = batch
@@ -157,7 +157,7 @@ class _Columns:
         return value
 
     def _alike(self, left: Expr, right: Expr, *, text: bool = True) -> tuple[Any, Any]:
-        """Two sides as Arrow compares them rightly: both texts, or both numbers."""
+        """Two sides in a form that Arrow compares correctly: both text, or both numbers."""
         one, other = self.value(left), self.value(right)
         if text and _is_text(one) and _is_text(other):
             return one, other
@@ -179,7 +179,7 @@ class _Columns:
             return names.cast(pa.string())
         assert isinstance(batch.payload, pa.Table)
         if name not in batch.payload.column_names:
-            raise _DiffersError  # an error that names the event, if one is asked at all
+            raise _DiffersError  # row by row, the error names the event, if one is tested at all
         column = batch.payload[name].take(rows)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

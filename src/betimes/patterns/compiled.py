@@ -1,11 +1,11 @@
-"""Patterns that run compiled: which these are, and what they are compiled to.
+"""Patterns that run compiled: which ones do, and what they are compiled to.
 
-The common class: a sequence of steps, each bound once, by skipping what does not fit or strictly;
-negated steps between them; alternatives; a window; conditions on the event's own columns, and
-comparisons with columns of earlier steps; skip past last. `why_not` says what keeps a pattern out.
+The common class: a sequence of steps that each bind one event, relaxed or strict; negated steps
+between them; alternatives; a window; conditions on the event's own columns, and comparisons with
+columns of earlier steps; skip past last. `why_not` says why a pattern is not in this class.
 
-A compiled pattern is a `Program`. From a batch of events it makes two numbers an event: which steps
-it fits by its own columns (a bit a step), and which waiting it ends. Everything that is about
+A compiled pattern is a `Program`. It computes two numbers per event of a batch: which steps the
+event fits by its own columns (one bit per step), and which waits it ends. Everything that concerns
 several events at once happens in `kernel.py`.
 """
 
@@ -61,7 +61,7 @@ def why_not(spec: Spec) -> str | None:
     if len(spec.steps) > kernel.BOUND_PLACE - 1:
         return f"it has more than {kernel.BOUND_PLACE - 1} steps"
     if spec.steps[-1].negated:
-        return f"it ends with {spec.steps[-1].name}, and has to wait for time to pass"
+        return f"it ends with {spec.steps[-1].name} and has to wait for time to pass"
     if spec.only is not None and _why_not_own(spec.only):
         return _why_not_own(spec.only)
     places: dict[str, int] = {}
@@ -71,7 +71,7 @@ def why_not(spec: Spec) -> str | None:
         if reason is None and before is not None and before.negated and step.negated:
             both = [split(condition)[1] for each in (before, step) for _, condition in each.takes]
             if any(both):
-                reason = f"{before.name} or {step.name} looks at earlier steps beside the other"
+                reason = f"{before.name} or {step.name} reads earlier steps, next to the other"
         if reason is not None:
             return reason
         if not step.negated:
@@ -87,7 +87,7 @@ def _why_not_step(step: Step) -> str | None:
     if step.optional or (step.least, step.most) != (1, 1):
         return f"{step.name} is optional or repeated"
     if step.within is not None or step.until is not None:
-        return f"{step.name} has a window or an end of its own"
+        return f"{step.name} has its own window or end"
     if step.op in ("followed_by_any", "not_next"):
         return f"{step.name} follows by {step.op}"
     return None
@@ -100,19 +100,19 @@ def _why_not_conditions(step: Step, places: dict[str, int]) -> str | None:
             if reason := _why_not_own(part):
                 return reason
         if earlier and len(step.takes) > 1:
-            return f"{name} is one of several alternatives and looks at earlier steps"
+            return f"{name} is one of several alternatives and reads earlier steps"
         for expr in earlier:
             for node, _ in walk(expr):
                 if isinstance(node, Aggregate | Call) and not _is_abs(node):
-                    return f"a condition of {name} has {_called(node)}() over earlier steps"
+                    return f"a condition of {name} uses {_called(node)}() on earlier steps"
                 if isinstance(node, StepColumn) and (
                     node.step not in places or node.column == "type"
                 ):
-                    return f"a condition of {name} looks at {node.step}.{node.column}"
+                    return f"a condition of {name} reads {node.step}.{node.column}"
                 if isinstance(node, Column) and node.name == "type":
                     return f"a condition of {name} compares type with an earlier step"
                 if isinstance(node, Literal) and isinstance(node.value, str):
-                    return f"a condition of {name} has text beside an earlier step"
+                    return f"a condition of {name} uses text together with an earlier step"
     return None
 
 
@@ -127,15 +127,15 @@ def _called(node: Aggregate | Call) -> str:
 def _why_not_own(condition: Condition) -> str | None:
     match condition:
         case TypeIs() | Expression():
-            return f"{condition.text} looks at earlier steps" if condition.reads else None
+            return f"{condition.text} reads earlier steps" if condition.reads else None
         case AllOf(conditions) | AnyOf(conditions):
             return next((why for each in conditions if (why := _why_not_own(each))), None)
         case _:
-            return f"{condition.text} is a function in Python"
+            return f"{condition.text} is a Python function"
 
 
 def split(condition: Condition | None) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
-    """What a condition asks of the event itself, and what it asks beside earlier steps."""
+    """The parts of a condition on the event alone, and those that also read earlier steps."""
     match condition:
         case None:
             return (), ()
@@ -152,7 +152,7 @@ def split(condition: Condition | None) -> tuple[tuple[Condition, ...], tuple[Exp
 
 @dataclass(frozen=True)
 class _Test:
-    """Events of some types that fulfil all conditions get a bit."""
+    """Events of some types that meet all conditions get a bit."""
 
     conditions: tuple[Condition, ...]
     types: frozenset[str] | None
@@ -161,7 +161,7 @@ class _Test:
 
 
 class Program:
-    """A pattern, compiled."""
+    """A compiled pattern."""
 
     def __init__(self, spec: Spec, limit: int) -> None:
         self.steps = tuple(step for step in spec.steps if not step.negated)
@@ -170,9 +170,9 @@ class Program:
         self.columns: tuple[str, ...] = ()
         """The payload columns, and `ts`, that steps compare with each other."""
         self.numeric: set[str] = set()
-        """Those of them that must be numbers; of the others only equality is asked."""
+        """Those of them that must be numbers; the others are only compared for equality."""
         self.pairs: set[tuple[str, str]] = set()
-        """Columns whose equality is asked."""
+        """Columns that are compared for equality."""
         self.needs: dict[str, list[int]] = {}
         """For each column, the steps (as bits) whose events must have it: bound, forbidden."""
         tests: list[_Test] = []
@@ -211,12 +211,12 @@ class Program:
 
     @property
     def uniform(self) -> bool:
-        """Whether no condition looks at earlier steps."""
+        """Whether no condition reads earlier steps."""
         return bool(self.config[kernel.UNIFORM])
 
     @property
     def holds_back(self) -> bool:
-        """Whether a match may have to wait until an older run's window is over."""
+        """Whether a match may have to wait until the window of an older run ends."""
         return not self.uniform and bool(self.config[kernel.WITHIN] >= 0)
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
@@ -231,7 +231,7 @@ class Program:
             else:
                 others.append((test, wanted))
             asked |= wanted
-        # Most events are of types that nobody asks for: one look at their codes is all they get.
+        # Most events have types that no step asks for; only their codes are looked at.
         rows = np.flatnonzero(asked[batch.codes])
         codes = batch.codes[rows]
         bits = tables[:, codes]
@@ -249,7 +249,7 @@ class Program:
         return rows, bits
 
     def names(self, at: int, batch: EventBatch) -> list[str]:
-        """Under which names a step binds events: that of the first alternative that holds."""
+        """The name under which a step binds each event: the first alternative that holds."""
         (first, _), *others = self.steps[at].takes
         names = [first] * len(batch)
         left = np.arange(len(batch))
@@ -282,7 +282,7 @@ class Program:
         span[1] = len(programs)
 
     def _note_needs(self, exprs: list[Expr], row: int, bit: int, places: dict[str, int]) -> None:
-        """Note which events must have which columns, and of which kind."""
+        """Record which events must have which columns, and of which kind."""
         for expr in exprs:
             for node, _ in walk(expr):
                 match node:
@@ -321,7 +321,7 @@ def _types(conditions: tuple[Condition, ...]) -> frozenset[str] | None:
 
 
 def _postfix(expr: Expr) -> Iterator[tuple[int, Expr | None]]:
-    """Operations for a stack, operands first."""
+    """Operations for a stack machine, operands first."""
     match expr:
         case Literal():
             yield kernel.CONSTANT, expr

@@ -1,4 +1,4 @@
-"""Conditions: what a step asks of an event. Written as text, as a type, or in Python.
+"""Conditions: what a step requires of an event, as text, as a type, or in Python.
 
 >>> from betimes.model import Event
 >>> fast = condition("type == 'position' and v > 5", "define['A']")
@@ -20,25 +20,25 @@ from betimes.model.event import Event
 from betimes.patterns.evaluate import Test, truth_of
 from betimes.patterns.expressions import parse
 from betimes.patterns.kinds import check_condition
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Bound, Condition, PatternError, Python
 from betimes.patterns.syntax import Expr, Or, of_candidate, steps_of, types_of
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A condition written as text; null does not hold."""
+    """A condition written as text; it does not hold if it is null."""
 
     expr: Expr
-    source: Source
-    """Where the expression is from; the spans of its nodes are places in it."""
+    source: SourceText
+    """The text that the expression was parsed from; the spans of its nodes refer to it."""
     _test: Test = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_test", truth_of(self.expr, self.source))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The function that runs is made anew wherever this is sent.
+        # The compiled function cannot be pickled; it is built again on the other side.
         return Expression, (self.expr, self.source)
 
     @property
@@ -56,7 +56,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class TypeIs:
-    """The event is of a type: what a name in a pattern means unless it is defined."""
+    """The event has a type: what a name in a pattern means unless `define` has it."""
 
     type: str
 
@@ -74,7 +74,7 @@ class TypeIs:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Every one holds; they are asked in order, and no more of them than necessary."""
+    """All of them hold; they are evaluated in order, and stop at the first that does not."""
 
     conditions: tuple[Condition, ...]
 
@@ -95,7 +95,7 @@ class AllOf:
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one holds; they are asked in order, and no more of them than necessary."""
+    """At least one holds; they are evaluated in order, and stop at the first that does."""
 
     conditions: tuple[Condition, ...]
 
@@ -117,19 +117,19 @@ class AnyOf:
 def _within_and(condition: Condition) -> str:
     bare = isinstance(condition, AnyOf)
     if isinstance(condition, Expression) and isinstance(condition.expr, Or):
-        # With parentheses of its own it begins before its first part.
+        # If it already has parentheses, it begins before its first part.
         bare = condition.expr.span[0] == condition.expr.parts[0].span[0]
     return f"({condition.text})" if bare else condition.text
 
 
 def condition(value: object, what: str, *, of: str | None = None) -> Condition:
-    """A condition from what a user gives: a text, or a function of `(event)`, `(event, bound)`.
+    """A condition from a user's input: text, or a function of `(event)` or `(event, bound)`.
 
-    `what` is what errors call it. `of` is the step that it is a condition of: in a text, `B.v`
-    is then the candidate's own `v`.
+    `what` is its name in errors. `of` is the step that it belongs to: if that is B, then `B.v` in
+    the text is the candidate's own `v`.
     """
     if isinstance(value, str):
-        expr, source = parse(value, what), Source(value, what)
+        expr, source = parse(value, what), SourceText(value, what)
         check_condition(expr, source)
         return Expression(expr if of is None else of_candidate(expr, of), source)
     if callable(value):
@@ -154,7 +154,7 @@ def _parameters(function: Callable[..., Any]) -> int | None:
 
 
 def types_for(condition: Condition | None) -> frozenset[str] | None:
-    """The types of events for which a condition can hold; None if it does not say, so any.
+    """The types of events for which a condition can hold; None if it does not restrict them.
 
     >>> sorted(types_for(AnyOf((TypeIs("A"), condition("type == 'B' and v > 5", "where")))))
     ['A', 'B']

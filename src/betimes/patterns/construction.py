@@ -1,5 +1,5 @@
 """The states of a pattern's automaton and the edges between them, built from the last step to the
-first. See `automaton` for what they mean; here is how each part of a pattern becomes states.
+first. `automaton` explains what they mean; this module turns each part of a pattern into states.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Edge:
     target: State
     guard: Guard
     question: int = -1
-    """What a take asks, or what must not be, if it stops."""
+    """For a take, what it asks; for a stop, what is forbidden."""
 
 
 class State:
-    """Where runs wait, or through which they come (`joint`)."""
+    """A state in which runs wait, or which they pass through (`joint`)."""
 
     def __init__(self, kind: Literal["waiting", "joint", "pending", "final"], step: str) -> None:
         self.kind = kind
@@ -48,10 +48,10 @@ class State:
         self.edges: list[Edge] = []
         self.window: int | None = None
         self.patient = False
-        """Whether a run may still leave when the window has ended."""
+        """Whether a run may still leave after the window has ended."""
 
     def like(self) -> State:
-        """A state without edges that is else the same."""
+        """The same state without edges."""
         other = State(self.kind, self.step)
         other.window, other.patient = self.window, self.patient
         return other
@@ -71,7 +71,7 @@ class State:
 
 
 class Exit(NamedTuple):
-    """Where a run goes that leaves, and when."""
+    """Where a run goes when it leaves, and under which guard."""
 
     target: State
     guard: Guard
@@ -85,18 +85,18 @@ class Prohibition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a step stands: all that the steps around it say about it."""
+class Context:
+    """What the steps around a step say about it."""
 
     op: Op
     begun: bool = False
-    """Whether it waits for an event of its loop that is not the first."""
+    """Whether it waits for an event of its loop after the first."""
     leavable: bool = False
     """Whether the group that begins here can be left here."""
     forbidden: tuple[Prohibition, ...] = ()
-    """What must not come before it; this ends when something is bound."""
+    """What must not come before it, until something is bound."""
     stops: tuple[Prohibition, ...] = ()
-    """What must not come while it is waited for, because it must not come after the loop."""
+    """What must not come while a run waits for it, because it must not come after the loop."""
     after: tuple[Prohibition, ...] = ()
     """What must not come after it."""
     calm: Guard = ALWAYS
@@ -110,19 +110,19 @@ class Construction:
         self.questions: list[Question] = []
         self._numbers: dict[int, int] = {}
 
-    def sequence(self, steps: Sequence[Step], sink: State, place: Place) -> State:
-        """The first of the states for the steps, the last of which go on to `sink`."""
+    def sequence(self, steps: Sequence[Step], sink: State, context: Context) -> State:
+        """The first state of the steps; the last ones lead to `sink`."""
         for at in reversed(range(len(steps))):
             step = steps[at]
             lead = all(map(skippable, steps[:at]))
             here = replace(
-                place,
-                op=place.op if at == 0 else step.op,
+                context,
+                op=context.op if at == 0 else step.op,
                 begun=False,
-                leavable=place.leavable and at == 0,
-                forbidden=tuple(self._forbidden(steps, at, place)),
-                stops=place.stops if lead else (),
-                after=tuple(self._after(steps, at, place)),
+                leavable=context.leavable and at == 0,
+                forbidden=tuple(self._forbidden(steps, at, context)),
+                stops=context.stops if lead else (),
+                after=tuple(self._after(steps, at, context)),
             )
             if step.op == "not_next":
                 sink = self._not_next(step, sink, here)
@@ -132,23 +132,23 @@ class Construction:
                 sink = self._pending(step, here)
         return sink
 
-    def _forbidden(self, steps: Sequence[Step], at: int, place: Place) -> Iterator[Prohibition]:
+    def _forbidden(self, steps: Sequence[Step], at: int, context: Context) -> Iterator[Prohibition]:
         for step in reversed(steps[:at]):
             if step.op == "not_followed_by":
-                yield self._prohibition(step, place)
+                yield self._prohibition(step, context)
             elif not (step.negated or skippable(step)):
                 return
-        yield from place.forbidden
+        yield from context.forbidden
 
-    def _after(self, steps: Sequence[Step], at: int, place: Place) -> Iterator[Prohibition]:
+    def _after(self, steps: Sequence[Step], at: int, context: Context) -> Iterator[Prohibition]:
         for step in steps[at + 1 :]:
             if step.op == "not_followed_by":
-                yield self._prohibition(step, place)
+                yield self._prohibition(step, context)
             elif not step.negated:
                 return
-        yield from place.after
+        yield from context.after
 
-    def _step(self, step: Step, sink: State, here: Place) -> State:
+    def _step(self, step: Step, sink: State, here: Context) -> State:
         """A step with its repetitions."""
         lifted = _lifted(sink, here.forbidden)
         exits = self._exits(step, lifted, here)
@@ -160,15 +160,15 @@ class Construction:
             last, window = self._loop(step, exits, later), step.loop_within
         for taken in range((step.most or step.least) - 1, 0, -1):
             last = self._once(step, last, later, exits if taken >= step.least else (), window)
-            # The last of a counted loop, and what is beyond the least of another one, has no
-            # window: so it is in Flink, and what its tests expect.
+            # The last event of a counted loop, and those beyond the least of any other, have no
+            # window: Flink does this, and its tests expect it.
             window = step.loop_within
         if step.optional and lifted is not sink:
             exits = self._exits(step, sink, here)
         return self._once(step, last, here, exits if step.optional else (), window)
 
-    def _exits(self, step: Step, sink: State, here: Place) -> tuple[Exit, ...]:
-        """Where runs go that leave the step for `sink`; what comes after its last event first."""
+    def _exits(self, step: Step, sink: State, here: Context) -> tuple[Exit, ...]:
+        """Where runs go when they leave the step for `sink`; first, after its last event."""
         if not step.greedy or step.group or step.most == step.least:
             return (Exit(sink, here.calm),)
         vetoed = _vetoed(sink, both(here.calm, self._fits(self._ask(step))))
@@ -181,7 +181,7 @@ class Construction:
         )
 
     def _once(
-        self, step: Step, sink: State, here: Place, exits: Sequence[Exit], window: int | None
+        self, step: Step, sink: State, here: Context, exits: Sequence[Exit], window: int | None
     ) -> State:
         """One iteration of a step."""
         leavable = here.leavable or bool(exits)
@@ -193,8 +193,8 @@ class Construction:
         state.leave(exits)
         return state
 
-    def _loop(self, step: Step, exits: Sequence[Exit], here: Place) -> State:
-        """All iterations of a step without end, beyond the least."""
+    def _loop(self, step: Step, exits: Sequence[Exit], here: Context) -> State:
+        """All iterations of an endless step beyond the least."""
         if step.group:
             joint = State("joint", step.name)
             joint.leave([Exit(self._once(step, joint, here, exits, None), here.calm)])
@@ -204,9 +204,9 @@ class Construction:
         return state
 
     def _waiting(
-        self, step: Step, sink: State | None, here: Place, *, leavable: bool, window: int | None
+        self, step: Step, sink: State | None, here: Context, *, leavable: bool, window: int | None
     ) -> State:
-        """A state that takes what fits a step; into itself, if there is no `sink`."""
+        """A state that takes what fits a step: into `sink`, or into itself if there is none."""
         question = self._ask(step)
         fits, calm = self._fits(question), self._calm(step, here)
         state = State("waiting", step.name)
@@ -226,7 +226,7 @@ class Construction:
             each.stop(here.forbidden + here.stops)
         return state
 
-    def _pending(self, step: Step, here: Place) -> State:
+    def _pending(self, step: Step, here: Context) -> State:
         state = State("pending", step.name)
         state.window = step.within
         broken = (self._prohibition(step, here), *here.forbidden)
@@ -234,24 +234,24 @@ class Construction:
         state.add(Edge("ignore", state, both(*(neither(each.guard) for each in broken))))
         return state
 
-    def _not_next(self, step: Step, sink: State, here: Place) -> State:
+    def _not_next(self, step: Step, sink: State, here: Context) -> State:
         state = State("waiting", step.name)
         state.window = step.within
         broken = (self._prohibition(step, here), *here.forbidden, *here.after)
         state.stop(broken)
         if sink.kind in ("final", "pending"):
-            # It takes an event to know; to leave would be to go on before it has come.
+            # Only an event can decide; leaving would move on before the event arrives.
             kept = both(*(neither(each.guard) for each in broken))
             state.add(Edge("ignore", sink, kept))
         else:
             state.leave([Exit(sink, neither(broken[0].guard))])
         return state
 
-    def _prohibition(self, step: Step, place: Place) -> Prohibition:
+    def _prohibition(self, step: Step, context: Context) -> Prohibition:
         question = self._ask(step)
-        return Prohibition(question, both(place.calm, self._fits(question)))
+        return Prohibition(question, both(context.calm, self._fits(question)))
 
-    def _calm(self, step: Step, here: Place) -> Guard:
+    def _calm(self, step: Step, here: Context) -> Guard:
         """No `until` has come, neither that of the step nor of a group around it."""
         if step.until is None:
             return here.calm
@@ -262,7 +262,7 @@ class Construction:
         return ALWAYS if always else (((question, True),),)
 
     def _ask(self, step: Step) -> int:
-        """The number of the question whether an event fits a step."""
+        """The number of the question "does an event fit this step?"."""
         return self._number(step, step.takes)
 
     def _ask_whether(self, condition: Condition) -> int:
@@ -279,7 +279,7 @@ class Construction:
 
 
 def _lifted(state: State, prohibitions: Sequence[Prohibition]) -> State:
-    """The state when something has been bound, and the prohibitions before that have ended."""
+    """The state after something was bound, which ends the prohibitions before it."""
     ended = {question for question, _ in prohibitions}
 
     def lift(edge: Edge) -> Guard:
@@ -289,20 +289,20 @@ def _lifted(state: State, prohibitions: Sequence[Prohibition]) -> State:
 
 
 def _vetoed(state: State, fits: Guard) -> State:
-    """The state after a greedy step: at an event that fits that one, it does nothing."""
+    """The state after a greedy step: it does nothing at an event that fits the greedy step."""
     veto = neither(fits)
     return _changed(state, lambda edge: both(edge.guard, veto))
 
 
 def _changed(state: State, guard: Callable[[Edge], Guard]) -> State:
-    """The state, and where it leads without taking an event, with other guards.
+    """The state, and those it leads to without taking an event, with other guards.
 
-    A copy, as other ways may lead to the same states; unless nothing changes.
+    Returns a copy, because other states may lead to the same ones; unless nothing changes.
     """
     region = [state]
-    for each in region:  # which grows
+    for each in region:  # grows while we iterate
         onwards = [edge.target for edge in each.edges if edge.action in ("leave", "ignore")]
-        # Behind a joint is what is not built yet: the beginning of the group that ends here.
+        # What is behind a joint is not built yet: the beginning of the group that ends here.
         region += [s for s in dict.fromkeys(onwards) if s.kind != "joint" and s not in region]
     if all(guard(edge) == edge.guard for each in region for edge in each.edges):
         return state

@@ -1,4 +1,4 @@
-"""A pattern at work: a detector that publishes the matches of a matcher as events."""
+"""A running pattern: a detector that publishes the matches of a matcher as events."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from betimes.patterns.payloads import Shape
 
 
 class PatternDetector:
-    """What `Pattern.make()` makes: a detector per event, which also wants to know about time.
+    """What `Pattern.make()` returns: a per-event detector that also follows stream time.
 
-    When nothing comes, a partial match may still end, or a match be complete because something
-    did not come. `deadline` is when that is due next; whoever runs the detector calls `on_time`
-    when the time has come and no event before it is missing.
+    Even if no event arrives, a partial match may end, or a match may be complete because something
+    did not happen. `deadline` is when that is due next. The caller must call `on_time` once stream
+    time reaches it and no earlier event is missing.
     """
 
     def __init__(self, matcher: Matcher, shapes: Mapping[str, tuple[str, Shape]]) -> None:
-        """`shapes` has a type of event and a payload for each kind of match to be published."""
+        """`shapes` has the type and the payload of each kind of match to publish."""
         self._matcher = matcher
         self._shapes = shapes
 
     def on_event(self, event: Event) -> list[Event] | None:
-        """The matches that an event completes or ends; None if there are none."""
+        """The matches that an event completes, or that time out before it; None if none."""
         matches = self._matcher.on_event(event)
         return self._published(matches) if matches else None
 
     def on_time(self, ts: int) -> list[Event] | None:
-        """The matches that are complete or over at a time, although nothing came."""
+        """The matches that are complete, or time out, at a time without an event."""
         matches = self._matcher.on_time(ts)
         return self._published(matches) if matches else None
 
     @property
     def deadline(self) -> int | None:
-        """When to call `on_time` at the latest if no event comes; None if never."""
+        """When to call `on_time` if no event arrives before; None if never."""
         return self._matcher.deadline
 
     def snapshot(self) -> Any:
-        """The state, as data that does not change."""
+        """The state, as immutable data."""
         return self._matcher.state
 
     def restore(self, state: Any) -> None:

@@ -1,8 +1,8 @@
-"""From an expression to a Python function: closures within closures, built once.
+"""From an expression to a Python function: nested closures, built once.
 
 Each node becomes a function of the candidate and of what is bound so far. It returns the value;
-None is null. Whatever is odd about a value is found on a second, slower look; the first one
-is made for columns that hold what they should.
+None is null. The fast path assumes that columns hold what they should. Anything unusual about a
+value is found on a second, slower path.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from betimes.model.event import Event
 from betimes.patterns.reading import Read, kind, mismatch, reader, unfit
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Bound
 from betimes.patterns.syntax import (
     Aggregate,
@@ -62,12 +62,12 @@ _FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def value_of(expr: Expr, source: Source) -> Run:
-    """A function that gives the value of an expression.
+def value_of(expr: Expr, source: SourceText) -> Run:
+    """A function that returns the value of an expression.
 
     >>> from betimes.patterns.expressions import parse
     >>> text = "2 * v + sum(B.v)"
-    >>> run = value_of(parse(text), Source(text, "where"))
+    >>> run = value_of(parse(text), SourceText(text, "where"))
     >>> run(Event("C", 3, {"v": 5}), {"B": [Event("B", 1, {"v": 1}), Event("B", 2, {"v": 2})]})
     13
     """
@@ -90,8 +90,8 @@ def value_of(expr: Expr, source: Source) -> Run:
             return truth_of(expr, source)
 
 
-def truth_of(expr: Expr, source: Source) -> Test:
-    """A function that says whether an expression holds: True, False, or None for null."""
+def truth_of(expr: Expr, source: SourceText) -> Test:
+    """A function that returns whether an expression holds: True, False, or None for null."""
     match expr:
         case Compare():
             return _compare(expr, source)
@@ -127,7 +127,7 @@ def _of_step(step: str, place: int, read: Read) -> Run:
 # Conditions
 
 
-def _compare(expr: Compare, source: Source) -> Test:
+def _compare(expr: Compare, source: SourceText) -> Test:
     left, right = value_of(expr.left, source), value_of(expr.right, source)
     test, op = _TESTS[expr.op], expr.op
 
@@ -154,7 +154,7 @@ def _compare(expr: Compare, source: Source) -> Test:
 def _compare_with_constant(
     name: str, test: Callable[[Any, Any], bool], constant: Any, compare: Test
 ) -> Test:
-    """The most frequent condition, without the detours; all that is odd is left to `compare`."""
+    """A fast path for the most frequent condition; anything unusual is left to `compare`."""
     types = (str,) if isinstance(constant, str) else (int, float)
 
     def quick(event: Event, bound: Bound) -> bool | None:
@@ -166,7 +166,7 @@ def _compare_with_constant(
     return quick
 
 
-def _in(expr: In, source: Source) -> Test:
+def _in(expr: In, source: SourceText) -> Test:
     item = value_of(expr.item, source)
     options = [value_of(option, source) for option in expr.options]
 
@@ -236,7 +236,7 @@ def _is_null(operand: Run) -> Test:
     return lambda event, bound: operand(event, bound) is None
 
 
-def _as_truth(expr: Expr, run: Run, source: Source) -> Test:
+def _as_truth(expr: Expr, run: Run, source: SourceText) -> Test:
     def holds(event: Event, bound: Bound) -> bool | None:
         found = run(event, bound)
         if found is None:
@@ -251,7 +251,7 @@ def _as_truth(expr: Expr, run: Run, source: Source) -> Test:
 # Numbers and texts
 
 
-def _negative(expr: Negative, operand: Run, source: Source) -> Run:
+def _negative(expr: Negative, operand: Run, source: SourceText) -> Run:
     def negative(event: Event, bound: Bound) -> Any:
         found = operand(event, bound)
         if found is None:
@@ -263,7 +263,7 @@ def _negative(expr: Negative, operand: Run, source: Source) -> Run:
     return negative
 
 
-def _arithmetic(expr: Expr, op: str, left: Run, right: Run, source: Source) -> Run:
+def _arithmetic(expr: Expr, op: str, left: Run, right: Run, source: SourceText) -> Run:
     operation = _OPERATIONS[op]
 
     def calculate(event: Event, bound: Bound) -> Any:
@@ -283,7 +283,7 @@ def _arithmetic(expr: Expr, op: str, left: Run, right: Run, source: Source) -> R
     return calculate
 
 
-def _call(expr: Call, arguments: list[Run], source: Source) -> Run:
+def _call(expr: Call, arguments: list[Run], source: SourceText) -> Run:
     wanted, function = _FUNCTIONS[expr.function]
 
     def call(event: Event, bound: Bound) -> Any:
@@ -292,7 +292,8 @@ def _call(expr: Call, arguments: list[Run], source: Source) -> Run:
             return None
         for found in values:
             if kind(found) != wanted:
-                raise unfit(expr, source, f"a {wanted} in {expr.function}()", (found,), event)
+                needed = "text" if wanted == "text" else f"a {wanted}"
+                raise unfit(expr, source, f"{needed} in {expr.function}()", (found,), event)
         return function(*values)
 
     return call
@@ -301,7 +302,7 @@ def _call(expr: Call, arguments: list[Run], source: Source) -> Run:
 # Aggregates
 
 
-def _aggregate(expr: Aggregate, source: Source) -> Run:
+def _aggregate(expr: Aggregate, source: SourceText) -> Run:
     step, function = expr.step, expr.function
     if expr.column is None:
         return lambda _event, bound: len(bound.get(step, ()))
@@ -327,7 +328,7 @@ def _aggregate(expr: Aggregate, source: Source) -> Run:
 
 
 def _sum(found: list[Any]) -> Any:
-    # Not Python's `sum`, which rounds floats in another way from 3.12 on.
+    # Not Python's `sum`, which rounds floats differently from 3.12 on.
     total: Any = 0
     for each in found:
         total += each

@@ -1,34 +1,34 @@
-r"""A small expression language for conditions, read by a parser of its own: nothing is `eval`ed.
+r"""A small expression language for conditions, with its own parser: nothing is `eval`ed.
 
     v > 5 and (player == A.player or ts - A.ts < 150ms)
 
 * **Values**: numbers, durations (`2s`, `150ms`: whole microseconds, as `ts` is), text in single
   or double quotes, `True`, `False`, `null` (or `None`).
-* **Columns**: `v` is a column of the event that is looked at, the candidate; `type` and `ts` are
-  its type and time. `A.v` is that of the event bound to step `A`, and if several are bound, of
-  the last one. Within the condition of step `A` itself, `A.v` is the candidate's. Names that are
-  not plain stand in backticks: `` `heart rate` ``, `` `my step`.v ``.
+* **Columns**: `v` is a column of the event being tested, the candidate; `type` and `ts` are its
+  type and time. `A.v` is a column of the event bound to step `A`, or of the last one if there are
+  several. In the condition of step `A` itself, `A.v` is the candidate's. Put names that are not
+  plain in backticks: `` `heart rate` ``, `` `my step`.v ``.
 * **Aggregates** over all events bound to a step so far: `first last sum avg min max` of `B.v`,
-  `count(B)`, and `count(B.v)`, which counts those that are not null. The earlier iterations of
-  the step being matched are among them, the candidate is not.
+  `count(B)`, and `count(B.v)`, which counts those that are not null. They include the earlier
+  iterations of the step being matched, but not the candidate.
 * `+ - * / // %`, `== != < <= > >=` (also chained: `1 < v <= 5`), `x in (1, 2)`, `'ab' in name`,
   `x not in ...`, `x between 1 and 5` (both included), `x is null`, `x is not null`, `and or not`.
 * **Functions**: `startswith(s, prefix)`, `endswith(s, suffix)`, `contains(s, part)`, `lower(s)`,
   `upper(s)`, `len(s)`, `abs(x)`.
 
-**Null.** None and NaN are null: nobody knows the value. As in SQL, arithmetic, comparisons and
+**Null.** None and NaN are null, an unknown value. As in SQL, arithmetic, comparisons and
 functions of null are null, and so is `not null`; `null and False` is False, `null or True` is
 True, otherwise `and` and `or` with null are null; `x in (...)` is null if `x` is, or if it is not
 found but one of the options is null. A condition that is null does not hold. `x is null` is always
 true or false. `A.v` is null if nothing is bound to `A`. Dividing by zero gives null. Aggregates
-leave nulls out, except `first` and `last`, which give the value of that event; `sum` and `count`
-of nothing are 0, the others null.
+ignore nulls, except `first` and `last`, which return the value of that event; `sum` and `count` of
+nothing are 0, the others null.
 
-**Errors.** A column that an event does not have is no null but an error, and so are a text
-compared with a number (also by `==`), arithmetic with text, and a text where a condition should
-be. As numbers, truth values are 0 and 1; as conditions, numbers are true unless 0. `and` and `or`
-go from left to right and stop as soon as the answer is known, so `type == 'ball' and a > 5` never
-looks for `a` in another type of event.
+**Errors.** A column that an event does not have is an error, not null. So are text compared with a
+number (also by `==`), arithmetic with text, and text where a condition is expected. As numbers,
+booleans are 0 and 1; as conditions, numbers are true unless 0. `and` and `or` are evaluated from
+left to right and stop as soon as the answer is known, so `type == 'ball' and a > 5` never looks for
+`a` in another type of event.
 
 >>> parse("A.v <= 2s")
 Compare(op='<=', left=StepColumn(step='A', column='v'), right=Literal(value=2000000))
@@ -48,7 +48,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from betimes.patterns.kinds import ARGUMENTS, check_kinds
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 from betimes.patterns.steps import PatternError
 from betimes.patterns.syntax import (
     AGGREGATES,
@@ -78,30 +78,30 @@ from betimes.patterns.tokens import Token, tokens
 __all__ = ["columns_of", "parse", "steps_of", "types_of"]
 
 _DEEPEST = 40
-"""Parentheses in parentheses. Far more than anyone writes, and far below Python's own limit."""
+"""Depth of nested parentheses. Far more than anyone writes, and below Python's recursion limit."""
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _LEVELS = (("+", "-"), ("*", "/", "//", "%"))
 _WORDS = {"null": None, "None": None, "true": True, "True": True, "false": False, "False": False}
 
 
 def parse(text: str, what: str = "where") -> Expr:
-    """Read an expression; `what` is what errors call it."""
+    """Parse an expression; `what` is its name in errors."""
     if not isinstance(text, str):
         raise PatternError(f"expected {what} to be an expression as text, got {what}={text!r}")
-    source = Source(text, what)
+    source = SourceText(text, what)
     parser = _Parser(source)
     expr = parser.whole()
     for node, depth in walk(expr):
         if depth > 3 * _DEEPEST:
-            raise source.error("expected a smaller expression; split it up", node.span)
+            raise source.error("expected a smaller expression; split it", node.span)
     check_kinds(expr, source)
     return expr
 
 
 class _Parser:
-    """Recursive descent, one method a level of binding, the loosest first."""
+    """Recursive descent, one method per level of precedence, the lowest first."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.tokens = tokens(source)
         self.at = 0
@@ -116,7 +116,7 @@ class _Parser:
     def either(self) -> Expr:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self.fail("expected fewer parentheses within each other; split it up")
+            raise self.fail("expected fewer nested parentheses; split the expression")
         parts = [self.both()]
         while self.took("or"):
             parts.append(self.both())
@@ -244,7 +244,7 @@ class _Parser:
         column = self.name("a column after the '.'")
         if self.now.is_("."):
             raise self.unexpected(
-                "one '.' between step and column; a name with a '.' in it stands in backticks"
+                "one '.' between step and column; put a name that contains a '.' in backticks"
             )
         return StepColumn(token.name, column.name, span=(token.start, column.end))
 
@@ -273,8 +273,8 @@ class _Parser:
         wanted = ARGUMENTS[token.text]
         if len(arguments) != len(wanted):
             raise self.source.error(
-                f"expected {token.text}({', '.join(wanted)}), got {len(arguments)} of {len(wanted)}"
-                " values",
+                f"expected {token.text}({', '.join(wanted)}), got {len(arguments)} instead of "
+                f"{len(wanted)} values",
                 (token.start, end),
             )
         return Call(token.text, tuple(arguments), span=(token.start, end))
@@ -316,7 +316,7 @@ class _Parser:
         got = "the end" if token.kind == "end" else repr(token.text)
         hint = ""
         if token.text.lower() in KEYWORDS and token.text not in KEYWORDS:
-            hint = f"; write {token.text.lower()!r} in small letters"
+            hint = f"; write {token.text.lower()!r} in lower case"
         elif token.kind == "word" and token.text in KEYWORDS:
             hint = "; if it is a name, put it in backticks"
         return self.fail(f"expected {expected}, got {got}{hint}")

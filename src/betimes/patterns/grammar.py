@@ -1,12 +1,12 @@
-"""Reading the text of a pattern into steps that have names, but no conditions yet.
+"""Parses the text of a pattern into steps that have names, but no conditions yet.
 
 pattern      steps, separated by blanks, `-` or `...`
-step         name, alternatives or group, each with a quantifier or without
+step         name, alternatives or group, each with or without a quantifier
 alternatives (A|B)
 group        (A B)
 negation     !A or !(A|B)
-quantifier   + * ? {3} {2,4} {2,}, with another ? behind it reluctant
-name         letters, digits and _ (no digit first), or anything in backticks
+quantifier   + * ? {3} {2,4} {2,}; reluctant if followed by another ?
+name         letters, digits and _ (not starting with a digit), or anything in backticks
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 from betimes.patterns.steps import Op, Step
 from betimes.patterns.syntax import written
 
@@ -27,13 +27,13 @@ _NEGATED: dict[Op, Op] = {"followed_by": "not_followed_by", "next": "not_next"}
 _BRACES = re.compile(r"\{\s*(\d{1,6})\s*(?:(,)\s*(\d{0,6})\s*)?\}")
 _QUANTIFIERS = ("+", "*", "?", "{")
 _DEEPEST = 40
-"""Groups in groups. Far more than anyone writes, and far below Python's own limit."""
+"""Depth of nested groups. Far more than anyone writes, and far below Python's recursion limit."""
 
 
 def skeleton(text: str, *, ends: bool = False) -> tuple[Step, ...]:
     """The steps of a pattern, each with its operator, names and quantifier.
 
-    `ends` says whether it ends by itself some time, so that it may end with `!B`.
+    `ends` says whether the pattern has a window, so that it may end with `!B`.
 
     >>> for step in skeleton("A !B C{2,4}"):
     ...     print(step.op, step.name, step.least, step.most)
@@ -41,29 +41,29 @@ def skeleton(text: str, *, ends: bool = False) -> tuple[Step, ...]:
     not_followed_by !B 1 1
     followed_by C 2 4
     """
-    reader = _Reader(Source(text, "pattern"))
+    reader = _Reader(SourceText(text, "pattern"))
     steps = reader.whole()
     if steps[-1].op == "not_followed_by" and not ends:
         reader.fail(
             f"expected within, such as within='2s', because the pattern ends with "
-            f"{steps[-1].name!r}: it says how long none may come",
+            f"{steps[-1].name!r}, which needs a window",
             reader.negation_at,
         )
     return steps
 
 
 class _Reader:
-    """Recursive descent over the letters."""
+    """Recursive descent over the characters."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
         self.at = 0
         self.depth = 0
         self.negation_at: Span = (0, 0)
-        """Where the last negated step stands."""
+        """The position of the last negated step."""
         self.taken: dict[str, Span] = {}
-        """Where each name that binds events stands."""
+        """The position of each name that binds events."""
 
     def whole(self) -> tuple[Step, ...]:
         steps = self.sequence("a pattern")
@@ -107,8 +107,8 @@ class _Reader:
     def negation(self, op: Op, what: str, start: int) -> Step:
         if op == "begin":
             self.fail(
-                f"expected {what} to begin with a step that is there, got '!'; "
-                "what must not be there stands after one",
+                f"expected {what} to begin with a step that binds an event, got '!'; "
+                "put a negated step after it",
                 (start, start + 1),
             )
         if op == "followed_by_any":
@@ -121,7 +121,7 @@ class _Reader:
         self.negation_at = (start, self.at)
         label = self.label(names)
         if self.rest[:1] in _QUANTIFIERS:
-            self.fail(f"expected no quantifier after {'!' + label!r}: not one of them is allowed")
+            self.fail(f"expected no quantifier after {'!' + label!r}, which allows no such event")
         takes = tuple((name, None) for name in names)
         return Step(_NEGATED[op], "!" + label, takes=takes)
 
@@ -132,7 +132,7 @@ class _Reader:
     def parenthesis(self, op: Op, start: int) -> Step:
         self.depth += 1
         if self.depth > _DEEPEST:
-            self.fail("expected fewer groups within each other", (start, self.at))
+            self.fail("expected fewer nested groups", (start, self.at))
         if _CHOICE.match(self.text, self.at):
             step = self.choice(op)
         else:
@@ -165,8 +165,8 @@ class _Reader:
     def check_end(self, last: Step, start: int) -> None:
         if last.negated:
             self.fail(
-                f"expected a group to end with a step that is there, got {last.name!r}; "
-                "write it behind the group",
+                f"expected a group to end with a step that binds an event, got {last.name!r}; "
+                "put it after the group",
                 (start, self.at),
             )
 
@@ -179,7 +179,7 @@ class _Reader:
         reluctant = self.took("?")
         if self.rest[:1] in _QUANTIFIERS:
             self.fail(f"expected one quantifier, got another after {self.text[start : self.at]!r}")
-        if step.repeated or step.optional:  # as (A+){2}, where what is inside repeats, too
+        if step.repeated or step.optional:  # as in (A+){2}, where the inside repeats, too
             step = Step(step.op, f"({step.name})", group=(replace(step, op="begin"),))
         return replace(
             step,
@@ -190,7 +190,7 @@ class _Reader:
         )
 
     def counts(self, start: int) -> tuple[int, int | None] | None:
-        """How many at least and at most; None if there is no quantifier."""
+        """The least and most number of events; None if there is no quantifier."""
         if self.took("+"):
             return 1, None
         if self.took("*"):
@@ -207,17 +207,17 @@ class _Reader:
         most = least if match[2] is None else int(match[3]) if match[3] else None
         if most == 0 or (most is not None and most < least):
             self.fail(
-                f"expected at least 1 event, and not fewer than {least}, at most, got {match[0]}",
+                f"expected the upper limit to be {max(least, 1)} or more, got {match[0]}",
                 (start, self.at),
             )
         return least, most
 
     def take(self, name: str, span: Span) -> None:
-        """Note a name that binds events."""
+        """Remember a name that binds events."""
         if name in self.taken:
             self.fail(
-                f"expected a name of its own for each step, got {name!r} twice; call this one "
-                f"{name + '2'!r}, and say what it is with "
+                f"expected a different name for each step, got {name!r} twice; call this one "
+                f"{name + '2'!r}, and define it with "
                 f'define={{"{name}2": "type == {name!r}"}}',
                 span,
             )
@@ -227,13 +227,13 @@ class _Reader:
         match = _NAME.match(self.text, self.at)
         if match is None:
             hint = (
-                "; a quantifier follows its step without a blank"
+                "; put a quantifier directly after its step, without a blank"
                 if self.rest[:1] in _QUANTIFIERS
                 else ""
             )
             self.fail(
-                f"expected {expected}, got {self.got()}{hint}; names that are not made of letters, "
-                "digits and _ stand in backticks"
+                f"expected {expected}, got {self.got()}{hint}; put names that have anything but "
+                "letters, digits and _ in backticks"
             )
         self.at = match.end()
         return match[1] or match[2].replace("``", "`"), match.span()

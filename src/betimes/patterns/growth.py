@@ -1,13 +1,13 @@
-"""Could the open partial matches of a pattern become more and more, the longer the stream is?
+"""Can the number of open partial matches of a pattern grow without bound as the stream goes on?
 
-A run is open as long as it waits, and every event that fits the first step begins another one. So
-their number has no bound if a run can stay open for ever: because it waits for an event that may
-never come and skips all others, or because it is in a loop that never has to end. A window on the
-whole pattern bounds both, a window on a step the waiting for that step, `until` the loop it stands
-on. A run that waits strictly is over at the next event that does not fit.
+A run is open while it waits, and every event that fits the first step begins another run. So there
+is no bound if a run can stay open forever: because it waits for an event that may never come and
+skips all others, or because it is in a loop that never has to end. A window on the whole pattern
+bounds both. A window on a step bounds the wait for that step, and `until` bounds its loop. A run
+that waits strictly ends at the next event that does not fit.
 
-A skip strategy is no bound: it ends runs when there is a match, and there may never be one. But
-where every match leaves runs open, it is a help, and is said.
+A skip strategy is not a bound: it ends runs when there is a match, and there may never be one. But
+where every match leaves runs open it helps, so the warning mentions it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from betimes.patterns.steps import Op, Spec, Step
 
 
 class PatternWarning(UserWarning):
-    """A pattern makes sense, but may need more and more memory."""
+    """A pattern is valid, but may need more and more memory."""
 
 
 def grows(spec: Spec) -> list[str]:
-    """Why partial matches could become more and more: a sentence a reason; empty if they cannot.
+    """Why the number of partial matches could grow without bound: one sentence per reason.
 
     >>> from betimes.patterns.builder import begin
     >>> for reason in grows(begin("a").followed_by("b").spec):
     ...     print(reason)
-    a partial match that has come to step 'b' may wait for it for ever; bound it with within(...)
+    a partial match may wait forever for step 'b'; bound it with within(...)
     >>> grows(begin("a").followed_by("b").within("10s").spec), grows(begin("a").next("b").spec)
     ([], [])
     """
@@ -39,7 +39,7 @@ def grows(spec: Spec) -> list[str]:
 
 
 def _reasons(steps: Sequence[Step], op: Op, spec: Spec) -> Iterator[tuple[str, str]]:
-    """Reasons and what bounds them; `op` is how the first of the steps follows."""
+    """Reasons, and what bounds each of them; `op` is how the first of the steps follows."""
     for step in steps:
         follows = op if step.op == "begin" else step.op
         if step.negated or (step.group and step.until is not None):
@@ -56,13 +56,13 @@ def _reasons(steps: Sequence[Step], op: Op, spec: Spec) -> Iterator[tuple[str, s
 def _waits(step: Step, *, forks: bool, spec: Spec) -> Iterator[tuple[str, str]]:
     if forks and spec.skip == "none":
         yield (
-            f"a partial match waits for ever for another event of step {step.name!r}, also when it "
+            f"a partial match waits forever for another event of step {step.name!r}, even after it "
             "has found one",
             "within(...), or let a match end it with skip('past_last')",
         )
     else:
         yield (
-            f"a partial match that has come to step {step.name!r} may wait for it for ever",
+            f"a partial match may wait forever for step {step.name!r}",
             "within(...)",
         )
 
@@ -80,6 +80,6 @@ def _loops(step: Step, spec: Spec) -> Iterator[tuple[str, str]]:
         )
     elif step.inner != "strict" and (step.within is None or step.group):
         yield (
-            f"a partial match in the loop of step {step.name!r} may wait for ever for the next",
+            f"a partial match in the loop of step {step.name!r} may wait forever for the next",
             "within(...)",
         )

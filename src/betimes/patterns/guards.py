@@ -1,8 +1,8 @@
-"""Guards: when a transition may be taken, as a formula over what is asked of an event.
+"""Guards: when a transition may be taken, as a formula over questions about an event.
 
-What is asked are questions, numbered: does the event fit this step, does it end that loop. A guard
-is a row of clauses, all of which must hold; a clause is a row of answers, one of which must be
-right. The row without clauses always holds, a row with an empty clause never does.
+Questions are numbered: does the event fit this step, does it end that loop? A guard is a sequence
+of clauses, all of which must hold. A clause is a sequence of answers, one of which must be right.
+A guard without clauses always holds; a guard with an empty clause never does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def opposite(clause: Clause) -> Clause:
 
 
 def neither(guard: Guard) -> Guard:
-    """It does not hold. Only for guards of single answers; others are never denied.
+    """It does not hold. Only for guards whose clauses are single answers; no others are negated.
 
     >>> neither((((1, True),), ((2, False),)))
     (((1, False), (2, True)),)
@@ -59,5 +59,5 @@ def neither(guard: Guard) -> Guard:
 
 
 def questions(guards: Sequence[Guard]) -> frozenset[int]:
-    """All that must be known to judge the guards."""
+    """The questions that the guards depend on."""
     return frozenset(number for guard in guards for clause in guard for number, _ in clause)

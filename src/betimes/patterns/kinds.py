@@ -1,15 +1,15 @@
-"""Which kind of value an expression has, as far as that is known before any event has come.
+"""The kind of value that an expression has, as far as it is known before the first event.
 
-There are numbers (truth values count as such) and texts. A column of the payload may hold either,
-so its kind is unknown until then; but `type` is a text, `ts` and every sum are numbers, and a
-literal is what it is. What cannot work whatever comes is an error at once.
+There are numbers (booleans count as numbers) and text. A payload column may hold either, so its
+kind is unknown until events arrive. But `type` is text, `ts` and every sum are numbers, and the
+kind of a literal is known. An expression that can never work is an error at once.
 """
 
 from __future__ import annotations
 
 from typing import Literal as Choice
 
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.syntax import (
     Aggregate,
     And,
@@ -38,12 +38,12 @@ ARGUMENTS: dict[str, tuple[Kind, ...]] = {
     "upper": ("text",),
     "len": ("text",),
 }
-"""What each function takes."""
+"""The kinds of arguments that each function takes."""
 _COLUMNS: dict[str | None, Kind] = {"type": "text", "ts": "number"}
 
 
 def kind_of(expr: Expr) -> Kind | None:
-    """The kind of its value; None if events decide that, and for null, which is of any kind."""
+    """The kind of its value; None if it depends on the events, and for null, which has any kind."""
     match expr:
         case Literal(None):
             return None
@@ -61,7 +61,7 @@ def kind_of(expr: Expr) -> Kind | None:
             return "number"
 
 
-def check_kinds(expr: Expr, source: Source) -> None:
+def check_kinds(expr: Expr, source: SourceText) -> None:
     """Raise at the first part that mixes kinds."""
     for node, _ in walk(expr):
         match node:
@@ -85,36 +85,42 @@ def check_kinds(expr: Expr, source: Source) -> None:
                 check_condition(operand, source)
             case Aggregate("sum" | "avg", _, "type"):
                 raise source.error(
-                    f"expected a column of numbers in {node.function}(), got type, which is a text",
+                    f"expected a column of numbers in {node.function}(), got type, which is text",
                     node.span,
                 )
 
 
-def check_condition(expr: Expr, source: Source) -> None:
+def check_condition(expr: Expr, source: SourceText) -> None:
     """Raise if it cannot be true or false."""
     if kind_of(expr) == "text":
         raise source.error(
-            "expected a condition, got a text; compare it with something, as in name == 'P7'",
+            "expected a condition, got text; compare it with something, as in name == 'P7'",
             expr.span,
         )
 
 
-def _demand(kind: Kind, expr: Expr, where: str, source: Source) -> None:
+def _demand(kind: Kind, expr: Expr, where: str, source: SourceText) -> None:
     if kind_of(expr) not in (kind, None):
-        raise source.error(f"expected a {kind} {where}, got a {kind_of(expr)}", expr.span)
+        got = kind_of(expr)
+        raise source.error(f"expected {_a(kind)} {where}, got {_a(got)}", expr.span)
 
 
-def _check_comparison(node: Expr, op: str, sides: tuple[Expr, Expr], source: Source) -> None:
+def _a(kind: Kind | None) -> str:
+    """The kind as it reads in a sentence."""
+    return "a number" if kind == "number" else "text"
+
+
+def _check_comparison(node: Expr, op: str, sides: tuple[Expr, Expr], source: SourceText) -> None:
     if any(isinstance(side, Literal) and side.value is None for side in sides):
         raise source.error(
-            f"a comparison with null never holds, so {op!r} makes no sense here; "
+            f"expected a value to compare by {op!r}, got null, which never compares as true; "
             "write x is null or x is not null",
             node.span,
         )
     left, right = map(kind_of, sides)
     if left and right and left != right:
         raise source.error(
-            f"expected two numbers or two texts for {op!r}, got a {left} and a {right}; "
-            "text stands in quotes, numbers do not",
+            f"expected two numbers or two texts for {op!r}, got {_a(left)} and {_a(right)}; "
+            "put text in quotes, but not numbers",
             node.span,
         )

@@ -1,23 +1,23 @@
 """The general matcher: all runs of a pattern's automaton, event by event.
 
-**Terms.** A *run* waits in a state of the automaton (see `automaton`). It is known by its *start*,
-the first event it has bound: the time of that event, and how many events of that time had been
-bound before. A run whose window ends is over; in a pending state it is a match then, else it has
-*timed out*. A match that must wait for runs that started before it is *held*.
+**Terms.** A *run* waits in a state of the automaton (see `automaton`). It is identified by its
+*start*, the first event it has bound: the time of that event, and how many events of that time were
+bound before it. A run ends when its window ends. In a pending state it is then a match, otherwise
+it has *timed out*. A match that must wait for runs that started before it is *held*.
 
-**An event** first brings its time: what runs out by then is reported, in the order of the instants
-at which it does, so that it makes no difference whether time comes in small or in large steps.
-Then each run does what the automaton says; the branches of a run take its place, those that take
-the event before those that ignore it, and these before those that leave. Runs that start with the
-event come last. Hence runs are always in the order of their starts, and of two with the same start
-the one that took what it could is first.
+**An event** first advances the time. Runs that time out by then are reported in the order in which
+they do, so it makes no difference whether time advances in small or large steps. Then each run does
+what the automaton says. The branches of a run replace it: first those that take the event, then
+those that ignore it, then those that leave. Runs that start with the event come last. So runs are
+always in the order of their starts, and of two with the same start, the one that took what it could
+comes first.
 
-**Skipping.** Without a skip strategy a match is reported when it is complete. With one it is held
-while an earlier run is open, as this could still become a match that does away with it. When it is
-reported, runs and held matches that the strategy names go.
+**Skipping.** Without a skip strategy, a match is reported when it is complete. With one, it is held
+while an earlier run is open, because that run could still become a match that removes it. When it
+is reported, the strategy decides which runs and held matches are removed.
 
-**Invariant.** `state` is all there is: plain data that is never changed, only replaced, so that
-taking it costs nothing and putting it back makes the matcher go on as if it had never been away.
+**Invariant.** `state` is everything: plain data that is never changed, only replaced. So taking it
+costs nothing, and after putting it back the matcher continues exactly from there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Held = tuple[Start, int, Row]
 """The start of a match, its time, and what is bound."""
 Kind = Literal["match", "timeout", "overflow"]
 END = 2**63 - 1
-"""The time at which everything is over."""
+"""A time at which every window has ended."""
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -49,12 +49,12 @@ class Match(msgspec.Struct, frozen=True):
 
     bound: tuple[tuple[str, Event], ...]
     ts: int
-    """The time of the last event; if a window decided, the instant at which it ended."""
+    """The time of the last event; if the end of a window decided, that instant."""
     kind: Kind = "match"
 
 
 class Matcher:
-    """Finds the matches of a pattern in events that come in the order of time.
+    """Finds the matches of a pattern in events that arrive in order of time.
 
     >>> from betimes.patterns.steps import Python, Step
     >>> is_a, is_b = (Python(lambda e, t=type: e.type == t, False) for type in "AB")
@@ -81,17 +81,17 @@ class Matcher:
         self._overflow = overflow
         self._timeouts = timeouts
         self._asking = Asking(self._automaton)
-        nodes = self._automaton.nodes
-        self._windows = any(node.window is not None for node in nodes)
-        self._pending = frozenset(number for number, node in enumerate(nodes) if node.pending)
+        states = self._automaton.states
+        self._windows = any(state.window is not None for state in states)
+        self._pending = frozenset(number for number, state in enumerate(states) if state.pending)
         self._marked: Start | None = None
-        """The event bound last: what the next one of the same time counts on from."""
+        """The last bound event; the next one of the same time continues its count."""
         self._runs: tuple[Run, ...] = ()
         self._held: tuple[Held, ...] = ()
 
     @property
     def state(self) -> Any:
-        """All that the matcher knows, as data that nothing changes."""
+        """The whole state of the matcher, as immutable data."""
         return self._marked, self._runs, self._held
 
     @state.setter
@@ -100,7 +100,7 @@ class Matcher:
 
     @property
     def deadline(self) -> int | None:
-        """When `on_time` has something to report, if no event comes before; None if never."""
+        """When `on_time` has something to report, if no event arrives before; None if never."""
         if not self._runs:
             return None
         if self._held:
@@ -116,7 +116,7 @@ class Matcher:
         return min((end for end in ends if end is not None), default=None)
 
     def on_time(self, ts: int) -> list[Match]:
-        """What runs out by a time, and what can be reported because of that."""
+        """What times out by a time, and what can be reported because of that."""
         found: list[Match] = []
         if self._held or self._timeouts or self._pending or self._windows:
             while (end := self._next_end()) is not None and end <= ts:
@@ -124,12 +124,12 @@ class Matcher:
         else:
             self._drop(ts)
         if ts >= END and self._held:
-            self._release([], [], found)  # nothing that is open can become a match any more
+            self._release([], [], found)  # no open run can become a match any more
         self._forget()
         return found
 
     def on_event(self, event: Event) -> list[Match]:
-        """What the event completes, after what ran out by its time."""
+        """What times out by the time of the event, then what the event completes."""
         before = self.state
         found = self.on_time(event.ts) if self._runs else []
         if self._only is not None and not self._only.holds(event, {}):
@@ -144,14 +144,14 @@ class Matcher:
         return found
 
     def _forget(self) -> None:
-        """When nothing is open all is as in the beginning, whatever has been."""
+        """Return to the initial state when nothing is open."""
         if not self._runs and not self._held:
             self._marked = None
 
     def _moved(self, event: Event, over: list[Match]) -> tuple[list[Run], list[Held]] | None:
-        """All runs after an event, and those that are complete with it; None if nothing moves.
+        """All runs after an event, and those that it completes; None if nothing moves.
 
-        Those that leave for a state whose window has ended are added to what is over.
+        Runs that leave for a state whose window has ended are added to `over`.
         """
         asking, ts, marked = self._asking, event.ts, self._marked
         asking.about(event)
@@ -178,7 +178,7 @@ class Matcher:
         return runs, done
 
     def _release(self, runs: list[Run], done: list[Held], found: list[Match]) -> None:
-        """Report what is complete and need not wait; the others are held."""
+        """Report complete matches that need not wait; hold the others."""
         if self._skip is None:
             self._runs = tuple(runs)
             found += [_match(row, ts) for _, ts, row in done]
@@ -197,7 +197,7 @@ class Matcher:
         """When the run's window ends."""
         within = self._automaton.within
         end = None if within is None else run[1][0] + within
-        window = self._automaton.nodes[run[0]].window
+        window = self._automaton.states[run[0]].window
         if window is None or (end is not None and end <= run[2] + window):
             return end
         return run[2] + window
@@ -206,39 +206,39 @@ class Matcher:
         if self._windows:
             ends = [self._end(run) for run in self._runs]
             return min((end for end in ends if end is not None), default=None)
-        # All windows are as long as each other, and the first run started first.
+        # All windows have the same length, and the first run started first.
         return self._end(self._runs[0]) if self._runs else None
 
     def _drop(self, ts: int) -> None:
-        """Let go of what has run out, if nobody wants to know."""
+        """Drop runs that have timed out, without reporting them."""
         if self._automaton.within is not None and self._runs:
             since = ts - self._automaton.within
             if self._runs[0][1][0] <= since:
                 self._runs = tuple(run for run in self._runs if run[1][0] > since)
 
     def _expire(self, at: int, found: list[Match]) -> None:
-        """Let go of the runs whose windows end at an instant."""
+        """End the runs whose windows end at an instant."""
         runs: list[Run] = []
         done: list[Held] = []
         for run in self._runs:
             state, start, last, row = run
-            end, node = self._end(run), self._automaton.nodes[state]
+            end, here = self._end(run), self._automaton.states[state]
             within = self._automaton.within
             if end is None or end > at:
                 runs.append(run)
-            elif node.pending:
+            elif here.pending:
                 done.append((start, at, row))
             else:
-                if node.late is not None and (within is None or start[0] + within > at):
-                    runs.append((node.late, start, last, row))
+                if here.late is not None and (within is None or start[0] + within > at):
+                    runs.append((here.late, start, last, row))
                 if self._timeouts:
                     found.append(_match(row, at, "timeout"))
         self._release(runs, done, found)
 
     def _cut(self, before: Any, found: list[Match]) -> None:
-        """Too many runs are open: say so."""
+        """Report that too many runs are open."""
         if self._overflow == "error":
-            steps = Counter(self._automaton.nodes[run[0]].step for run in self._runs)
+            steps = Counter(self._automaton.states[run[0]].step for run in self._runs)
             open_, held = len(self._runs), len(self._held)
             self.state = before
             raise PatternError(
@@ -256,7 +256,7 @@ class Matcher:
 def _branch(
     fate: Fate, run: Run, event: Event, count: int, runs: list[Run], done: list[Held]
 ) -> bool:
-    """Add the branches of a run; whether one of them has bound the event."""
+    """Add the branches of a run; return whether one of them has bound the event."""
     _, start, last, row = run
     bound = False
     for target, name, ends, pends, within in fate.branches:
@@ -280,7 +280,7 @@ def _branch(
 
 
 def _too_late(fate: Fate, run: Run, event: Event) -> list[Match]:
-    """The branches of a run that would have had to come earlier."""
+    """The branches of a run for which the event came too late."""
     _, _, last, row = run
     windows = {each.within for each in fate.branches if each.within is not None}
     ended = sorted(last + window for window in windows if event.ts - last >= window)
@@ -296,7 +296,7 @@ def _match(row: Row, ts: int, kind: Kind = "match") -> Match:
 
 
 class _Skip:
-    """A skip strategy: which starts are gone after a match."""
+    """A skip strategy: which runs are removed after a match, by their starts."""
 
     def __init__(self, spec: Spec) -> None:
         self._strategy, _, self._step = spec.skip.partition(":")
@@ -310,16 +310,16 @@ class _Skip:
         if self._strategy == "past_last":
             return _after(bound[-1][1])
         there = [start for name, start in bound if name == self._step]
-        if self._strict and (not there or there[self._place] == bound[0][1]):
+        if self._strict and (not there or there[self._index] == bound[0][1]):
             what = "is the first event of" if there else "has no event in"
             raise PatternError(
                 f"cannot skip to {self._step!r}, which {what} the match {_match(row, 0).bound}; "
-                "skip to a step that is in every match and not its first, or say miss='ignore'"
+                "skip to a step that is in every match and not its first, or pass miss='ignore'"
             )
-        return there[self._place] if there else None
+        return there[self._index] if there else None
 
     @property
-    def _place(self) -> int:
+    def _index(self) -> int:
         return 0 if self._strategy == "to_first" else -1
 
 

@@ -1,6 +1,6 @@
-"""The pattern: what to look for, whose events to look at, and what to publish.
+"""The pattern: what to look for, in which events, and what to publish.
 
-A pattern is configuration. It makes detectors, one for each key if it has a `by`.
+A pattern is configuration. It makes detectors, one per key if it has a `by`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from betimes.patterns.conditions import types_for
 from betimes.patterns.detector import PatternDetector
 from betimes.patterns.growth import PatternWarning, grows
 from betimes.patterns.matcher import Matcher
+from betimes.patterns.oneline import options_of, text_of, window_of
 from betimes.patterns.payloads import Shape, everything, selected
 from betimes.patterns.steps import Condition, Op, PatternError, Spec, Step
 from betimes.patterns.text import parse_text
 from betimes.patterns.wellformed import check, every
-from betimes.patterns.where import check_conditions, places
+from betimes.patterns.where import check_conditions, step_names
 
 Overflow = Literal["error", "side"]
 OVERFLOW = "overflow"
-"""The type of what is published when a pattern grew beyond its limit and `overflow="side"`."""
+"""The type of the events published when a pattern exceeds its limit and `overflow="side"`."""
 LIMIT = 100_000
-"""Open partial matches of one key. Whoever needs more has a pattern that never closes."""
+"""Open partial matches per key. A pattern that needs more probably never closes them."""
 _SAID: dict[Op, str] = {
     "begin": "first",
     "next": "directly",
@@ -45,29 +46,46 @@ class Pattern:
     >>> hits = pattern("A !B C", by="player", within="2s", emits="hit")
     >>> hits.inputs, hits.outputs
     (('A', 'B', 'C'), ('hit',))
+    >>> hits
+    Pattern('A !B C', emits='hit', by='player', within='2 s')
     """
 
     spec: Spec
     emits: str | None = None
-    """The type of the events that are published, one a match."""
+    """The type of the events that it publishes, one per match."""
     by: str | None = None
-    """The payload column by which events are told apart; each key has matches of its own."""
+    """The payload column that holds the key; each key is matched separately."""
     on: tuple[str, ...] | None = None
-    """The types that are looked at, if not those that the conditions name."""
+    """The types that it reads; by default those that its conditions name."""
     name: str | None = None
     select: Mapping[str, str] | None = None
-    """The payload: columns and what they hold. Without it, all columns of all bound events."""
+    """The payload, as columns and expressions; by default all columns of all bound events."""
     timeouts: str | None = None
-    """The type under which partial matches that ran out of time are published, if at all."""
+    """The type under which it publishes partial matches that ran out of time, if any."""
     limit: int = LIMIT
     overflow: Overflow = "error"
 
+    def __repr__(self) -> str:
+        own: dict[str, tuple[object, object]] = {
+            "emits": (self.emits, None),
+            "by": (self.by, None),
+            "on": (self.on, None),
+            "name": (self.name, None),
+            "select": (self.select, None),
+            "timeouts": (self.timeouts, None),
+            "limit": (self.limit, LIMIT),
+            "overflow": (self.overflow, "error"),
+        }
+        options = [f"{name}={value!r}" for name, (value, usual) in own.items() if value != usual]
+        said = [repr(text_of(self.spec.steps)), *options_of(self.spec), *options]
+        return f"{type(self).__name__}({', '.join([*said, *window_of(self.spec)])})"
+
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The types of events that it looks at; `*` is every type.
+        """The types of events that it reads; `*` is every type.
 
-        They are those that its conditions name. It needs to see every event if a condition does
-        not say, or if it asks for the very next event.
+        By default these are the types that its conditions name. It has to see every event if a
+        condition names no type, or if a step takes the very next event.
         """
         if self.on is not None:
             return self.on
@@ -76,7 +94,7 @@ class Pattern:
         ]
         if known:
             return tuple(sorted(frozenset.intersection(*known)))
-        # Every input event, and of what other detectors publish that which is named.
+        # Every input event, and those types of other detectors that the pattern names.
         return ("*", *sorted(_named(self.spec)))
 
     @property
@@ -86,7 +104,7 @@ class Pattern:
         return tuple(type for type in (self.emits, self.timeouts, side) if type is not None)
 
     def make(self) -> PatternDetector:
-        """A new detector, which has seen nothing yet.
+        """Make a new detector, which has seen no events yet.
 
         >>> from betimes.model import Event
         >>> detector = pattern("A C", emits="hit", select={"rise": "C.v - A.v"}).make()
@@ -100,26 +118,28 @@ class Pattern:
         return PatternDetector(self._matcher(), self.shapes())
 
     def check(self) -> None:
-        """Raise if the pattern, or its options, make no sense."""
+        """Raise a `PatternError` if the pattern or one of its options is invalid."""
         check(self.spec)
         check_conditions(self.spec.steps)
         if len(set(self.outputs)) < len(self.outputs):
             raise PatternError(
-                f"expected different types for what is published, got {list(self.outputs)}"
+                "expected different types for emits, timeouts and overflow, got "
+                f"{list(self.outputs)}"
             )
         if self.timeouts is not None and not _ends(self.spec):
             raise PatternError(
                 f"expected within, such as within='2s', got timeouts={self.timeouts!r} without it: "
-                "a partial match that may take for ever does not run out of time"
+                "a partial match without a window never runs out of time"
             )
         if not self.inputs:
             raise PatternError(
-                "expected conditions that some type of event can fulfil, got steps that only "
-                f"take {sorted(_types(self.spec) or ())} and where={_text(self.spec.only)!r}"
+                "expected conditions that some type of event can meet, got steps that only take "
+                f"{sorted(_types(self.spec) or ())} and where={_text(self.spec.only)!r}"
             )
         if type(self.limit) is not int or self.limit < 1:
             raise PatternError(
-                f"expected limit to be a number of partial matches, got limit={self.limit!r}"
+                "expected limit to be the number of partial matches per key, 1 or more, got "
+                f"limit={self.limit!r}"
             )
         if self.overflow not in ("error", "side"):
             raise PatternError(
@@ -128,19 +148,19 @@ class Pattern:
         self.shapes()
 
     def warn_of_growth(self) -> None:
-        """Warn if its partial matches could become more and more."""
+        """Warn if the number of its partial matches could grow without bound."""
         if self.bounded:
             return
         for reason in grows(self.spec):
             warnings.warn(
-                f"pattern {self.name or self.emits!r}: {reason}; until then at most limit="
-                f"{self.limit:,} partial matches of a key are kept",
+                f"pattern {self.name or self.emits!r}: {reason}; otherwise up to "
+                f"limit={self.limit:,} partial matches per key are kept",
                 PatternWarning,
                 stacklevel=4,
             )
 
     def explain(self) -> str:
-        """What it looks for, in words, and which matcher does it.
+        """Describe what it looks for, and which matcher runs it.
 
         >>> print(pattern("A !B C+", by="player", within="2s", emits="hit").explain())
         hit: A, B, C -> hit, by player
@@ -154,7 +174,7 @@ class Pattern:
         wired = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}{keyed}"
         lines = [f"{self.name or self.emits}: {wired}"]
         rows = list(_rows(self.spec.steps))
-        said, named = (max(len(row[place]) for row in rows) for place in (0, 1))
+        said, named = (max(len(row[column]) for row in rows) for column in (0, 1))
         lines += [f"  {row[0]:{said}}  {row[1]:{named}}  {row[2]}".rstrip() for row in rows]
         if self.spec.only is not None:
             lines.append(f"only events with {self.spec.only.text}")
@@ -179,7 +199,7 @@ class Pattern:
 
     @property
     def bounded(self) -> bool:
-        """Whether it runs compiled with never more partial matches of a key than it has steps."""
+        """Whether it runs compiled and has at most as many partial matches per key as steps."""
         return self.why_general() is None and not any(
             condition is not None and condition.reads
             for step in self.spec.steps
@@ -187,11 +207,11 @@ class Pattern:
         )
 
     def why_general(self) -> str | None:
-        """Why the pattern cannot run compiled, over columns; None if it can."""
+        """Why the pattern cannot run compiled over columns; None if it can."""
         if self.timeouts is not None:
-            return f"it publishes what timed out, as {self.timeouts!r}"
+            return f"it publishes timeouts, as {self.timeouts!r}"
         if self.overflow == "side":
-            return "it publishes what overflows"
+            return "it publishes overflows"
         return why_not(self.spec)
 
     def _matcher(self) -> Matcher:
@@ -206,8 +226,8 @@ class Pattern:
         return f"general, event by event, because {why}"
 
     def shapes(self) -> dict[str, tuple[str, Shape]]:
-        """For each kind of match that is published, its type and what makes its payload."""
-        found = places(self.spec.steps)
+        """For each kind of match that it publishes: its type, and what builds its payload."""
+        found = step_names(self.spec.steps)
         whole = everything(found)
         shape = whole if self.select is None else selected(self.select, found)
         types = {"match": (self.emits, shape), "timeout": (self.timeouts, shape)}
@@ -232,7 +252,26 @@ def pattern(
     limit: int = LIMIT,
     overflow: Overflow = "error",
 ) -> Pattern:
-    """A pattern from its text.
+    """A pattern from its text, such as `"A !B C"`: an A, later a C, and no B between them.
+
+    Args:
+        text: the steps, in the language of `docs/patterns.md`.
+        emits: type of the events that it publishes, one per match. Required before it can run.
+        by: payload column that holds the key; each key is matched separately. Default: no keys.
+        within: how long a match may take, such as `"2s"`. Default: no limit.
+        define: condition for each name in `text`. Default: a name is a type of event.
+        where: condition on the whole pattern. Default: none.
+        skip: which other partial matches a match ends: `"past_last"` (default), `"to_next"`,
+            `"to_first:A"`, `"to_last:A"` or `"none"`.
+        select: payload of a match, as columns and expressions. Default: every column of every
+            bound event.
+        timeouts: type under which it publishes partial matches that ran out of time; needs
+            `within`. Default: they are dropped.
+        on: types of events that it reads. Default: those that its conditions name.
+        name: name of the detector. Default: `emits`.
+        limit: how many partial matches a key may have open. Default: 100,000.
+        overflow: what happens beyond `limit`: `"error"` (default), or `"side"`, which publishes
+            the oldest as an event of type `overflow`.
 
     >>> rising = pattern(
     ...     "A B+ C",
@@ -240,6 +279,12 @@ def pattern(
     ...     where="player == 'P7' and avg(B.v) > 5",
     ...     emits="rise",
     ... )
+    >>> from betimes.model import Event
+    >>> detector, payload = rising.make(), {"player": "P7", "v": 4}
+    >>> detector.on_event(Event("tick", 1, payload))
+    >>> detector.on_event(Event("tick", 2, {**payload, "v": 7}))
+    >>> [(match.type, match.ts) for match in detector.on_event(Event("end", 3, payload))]
+    [('rise', 3)]
     """
     pattern = Pattern(
         parse_text(text, define, where, within, skip),
@@ -283,7 +328,7 @@ def _named(spec: Spec) -> set[str]:
 
 
 def _types(spec: Spec) -> frozenset[str] | None:
-    """The types that its steps can take; None if all must be seen."""
+    """The types that its steps can take; None if it has to see all types."""
     types: set[str] = set()
     for step in every(spec.steps):
         conditions = [condition for _, condition in step.takes]
@@ -297,7 +342,7 @@ def _types(spec: Spec) -> frozenset[str] | None:
 
 
 def _rows(steps: Iterable[Step], indent: str = "") -> Iterator[tuple[str, str, str]]:
-    """For each step how it follows, its name, and its condition."""
+    """For each step: how it follows, its name, and its condition."""
     for step in steps:
         times = _times(step)
         name = f"({step.name}){times}" if times and len(step.takes) > 1 else step.name + times
@@ -326,7 +371,7 @@ def _step_facts(steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _times(step: Step) -> str:
-    """How often, as it is written in a pattern."""
+    """The quantifier, as written in a pattern."""
     least = 0 if step.optional and step.least == 1 else step.least
     short = {(1, 1): "", (0, 1): "?", (1, None): "+", (0, None): "*"}.get((least, step.most))
     if short is not None:

@@ -1,4 +1,4 @@
-"""What a match carries: every bound event, or what `select` makes of them."""
+"""The payload of a match: every bound event, or what `select` computes from them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from betimes.model.event import Event
 from betimes.patterns.evaluate import value_of
 from betimes.patterns.expressions import parse
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import PatternError
 from betimes.patterns.syntax import Column, walk, written
-from betimes.patterns.where import Place, check_names
+from betimes.patterns.where import StepName, check_names
 
 Pairs = Iterable[tuple[str, Event]]
 """The bound events, each with the name under which it is bound, in order."""
@@ -19,12 +19,12 @@ Shape = Callable[[Pairs, int], dict[str, Any]]
 """From bound events and the time of the match to a payload."""
 
 
-def everything(found: Sequence[Place]) -> Shape:
-    """All columns of all bound events; of steps that repeat, lists.
+def everything(found: Sequence[StepName]) -> Shape:
+    """All columns of all bound events; steps that repeat have lists.
 
     >>> from betimes.patterns.grammar import skeleton
-    >>> from betimes.patterns.where import places
-    >>> shape = everything(places(skeleton("A B+")))
+    >>> from betimes.patterns.where import step_names
+    >>> shape = everything(step_names(skeleton("A B+")))
     >>> a, b, c = Event("A", 1, {"v": 5}), Event("B", 2, {"v": 6}), Event("B", 3, {"w": 7})
     >>> shape([("A", a), ("B", b), ("B", c)], 3)
     {'A.ts': 1, 'A.v': 5, 'B.ts': [2, 3], 'B.v': [6, None], 'B.w': [None, 7]}
@@ -44,8 +44,8 @@ def everything(found: Sequence[Place]) -> Shape:
     return shape
 
 
-def selected(select: Mapping[str, str], found: Sequence[Place]) -> Shape:
-    """What a user asks for: expressions over the bound events, and `ts`, the time of the match."""
+def selected(select: Mapping[str, str], found: Sequence[StepName]) -> Shape:
+    """What the user selects: expressions over the bound events and `ts`, the time of the match."""
     if not isinstance(select, Mapping):
         raise PatternError(
             "expected select to map columns to expressions, as in "
@@ -54,7 +54,7 @@ def selected(select: Mapping[str, str], found: Sequence[Place]) -> Shape:
     bound = [each for each in found if not each.negated]
     runs = {}
     for name, text in select.items():
-        source = Source(text, f"select[{name!r}]")
+        source = SourceText(text, f"select[{name!r}]")
         expr = parse(text, source.what)
         check_names(expr, bound, source)
         for node, _ in walk(expr):

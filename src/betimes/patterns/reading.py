@@ -1,4 +1,4 @@
-"""Reading columns of events, the kinds of what is found there, and what is said if it is wrong."""
+"""Reading columns of events, the kinds of their values, and the errors if these are wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from betimes.model.event import Event
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import PatternError
 from betimes.patterns.syntax import Expr
 
@@ -19,10 +19,10 @@ _PLAIN = frozenset({int, float, str, bool, type(None)})
 _KINDS: dict[type, str] = {int: "number", float: "number", bool: "number", str: "text"}
 
 
-def reader(name: str, expr: Expr, source: Source) -> Read:
+def reader(name: str, expr: Expr, source: SourceText) -> Read:
     """A function that reads a column of an event: a plain value, or None for null.
 
-    NaN, and the numbers of NumPy, end here, so that nobody else has to think of them.
+    It converts NaN and NumPy numbers, so that no other code has to deal with them.
     """
     if name == "type":
         return lambda event: event.type
@@ -42,12 +42,12 @@ def reader(name: str, expr: Expr, source: Source) -> Read:
 
 
 def _plain(found: Any) -> Any:
-    # An array compared with itself is not true or false but a row of answers.
+    # An array compared with itself gives an array, not true or false.
     return found.tolist() if isinstance(found, np.generic | np.ndarray) else found
 
 
 def kind(found: Any) -> str:
-    """What kind of value it is: number, text, or what Python calls its type.
+    """The kind of a value: number, text, or the name of its Python type.
 
     >>> kind(True), kind("P7"), kind([1, 2])
     ('number', 'text', 'list')
@@ -60,11 +60,11 @@ def kind(found: Any) -> str:
     return "text" if isinstance(found, str) else type(found).__name__
 
 
-def missing(name: str, expr: Expr, source: Source, event: Event) -> PatternError:
+def missing(name: str, expr: Expr, source: SourceText, event: Event) -> PatternError:
     """The error for an event without a column."""
     return source.error(
         f"expected an event with a column {name!r}, got {event.type!r} at {event.ts} with the "
-        f"columns {sorted(event.payload)}; if only some types have it, test that first, as in "
+        f"columns {sorted(event.payload)}; if only some types have it, test the type first, as in "
         "type == 'x' and v > 5",
         expr.span,
         "evaluate",
@@ -72,17 +72,18 @@ def missing(name: str, expr: Expr, source: Source, event: Event) -> PatternError
 
 
 def mismatch(
-    expr: Expr, source: Source, op: str, pair: tuple[Any, ...], event: Event
+    expr: Expr, source: SourceText, op: str, pair: tuple[Any, ...], event: Event
 ) -> PatternError:
-    """The error for values that do not go together."""
+    """The error for values that cannot be combined."""
     numbers_only = op in ("+", "-", "*", "/", "//", "%", "sum", "avg")
-    wanted = "numbers" if numbers_only else "numbers only or texts only"
+    wanted = "numbers" if numbers_only else "only numbers or only text"
     return unfit(expr, source, f"{wanted} for {op!r}", pair, event)
 
 
 def unfit(
-    expr: Expr, source: Source, expected: str, found: tuple[Any, ...], event: Event
+    expr: Expr, source: SourceText, expected: str, found: tuple[Any, ...], event: Event
 ) -> PatternError:
     """The error for values that are not what a part of an expression needs."""
-    got = " and ".join(f"{each!r} (a {kind(each)})" for each in found)
+    kinds = ("text" if kind(each) == "text" else f"a {kind(each)}" for each in found)
+    got = " and ".join(f"{each!r} ({of})" for each, of in zip(found, kinds, strict=True))
     return source.error(f"expected {expected}, got {got}, at {event}", expr.span, "evaluate")

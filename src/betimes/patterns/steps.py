@@ -1,8 +1,8 @@
-"""The model of a pattern: steps with conditions, which both front ends build and matchers read.
+"""The model of a pattern: steps with conditions. Both front ends build it, both matchers read it.
 
-A pattern is a row of steps. Each step says how it follows the one before (`op`), which events it
-takes (`takes`), how many of them (`least`, `most`), and how they follow each other (`inner`). A
-step may be a group, which has steps of its own and repeats as a unit.
+A pattern is a sequence of steps. Each step says how it follows the one before (`op`), which events
+it takes (`takes`), how many of them (`least`, `most`), and how they follow each other (`inner`). A
+step may be a group, which contains steps and repeats as a unit.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from betimes.model.event import Event
 Op = Literal["begin", "next", "followed_by", "followed_by_any", "not_next", "not_followed_by"]
 Inner = Literal["relaxed", "strict", "combinations"]
 Bound = Mapping[str, Sequence[Event]]
-"""The events bound so far in a run, by step name, in order; names without any are missing."""
+"""The events bound so far in a run, by step name, in order; names without events are missing."""
 
 
 class PatternError(BetimesError, ValueError):
-    """A pattern that makes no sense, or grew beyond its limit: what, where, and what to do."""
+    """A pattern is invalid, or exceeded its limit. Says what is wrong, where, and what to do."""
 
 
 class Condition(Protocol):
-    """Says whether a step takes an event. It must depend on nothing else than what it is given."""
+    """Decides whether a step takes an event. It must depend only on its arguments."""
 
     @property
     def text(self) -> str:
-        """How it reads, for `explain()` and messages."""
+        """The condition as text, for `explain()` and messages."""
         ...
 
     @property
     def reads(self) -> frozenset[str]:
-        """The names of the steps whose bound events it looks at."""
+        """The names of the steps whose bound events it reads."""
         ...
 
     def holds(self, event: Event, bound: Bound) -> bool: ...
@@ -42,7 +42,7 @@ class Condition(Protocol):
 
 @dataclass(frozen=True)
 class Python:
-    """A condition in Python: `f(event)`, or `f(event, bound)` if it looks at earlier steps."""
+    """A condition in Python: `f(event)`, or `f(event, bound)` if it reads earlier steps."""
 
     function: Callable[..., object]
     looks_back: bool
@@ -61,12 +61,12 @@ class Python:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its ways of binding an event, or, if it is a group, its own steps."""
+    """One step: the alternatives by which it binds an event or, if it is a group, its steps."""
 
     op: Op
     name: str
     takes: tuple[tuple[str, Condition | None], ...] = ()
-    """Alternatives, the first that holds binds the event under its name; None holds always."""
+    """Alternatives: the first that holds binds the event under its name. None always holds."""
     group: tuple[Step, ...] = ()
     least: int = 1
     most: int | None = 1
@@ -85,20 +85,20 @@ class Step:
 
     @property
     def repeated(self) -> bool:
-        """Whether it may bind more than one event, so that its columns become lists."""
+        """Whether it may bind several events, so that its columns become lists."""
         return self.most != 1
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A whole pattern, as both front ends give it to the matchers."""
+    """A whole pattern, as both front ends pass it to the matchers."""
 
     steps: tuple[Step, ...]
     within: int | None = None
     """Microseconds from the first to the last event, exclusive."""
     skip: str = "none"
-    """What becomes of other runs at a match: none, to_next, past_last, to_first:A, to_last:A."""
+    """Which other runs a match ends: none, to_next, past_last, to_first:A, to_last:A."""
     skip_miss: Literal["ignore", "error"] = "ignore"
-    """If nothing is bound to the step that `skip` names."""
+    """What to do if nothing is bound to the step that `skip` names."""
     only: Condition | None = None
-    """Events that do not fulfil it are not seen at all."""
+    """The pattern ignores events that do not meet this condition."""

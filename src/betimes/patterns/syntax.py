@@ -1,11 +1,10 @@
-"""The parts of an expression: small immutable nodes, and questions that can be asked of them.
+"""The syntax tree of an expression: small immutable nodes, and functions that inspect them.
 
-The parser leaves few kinds of nodes, so that whoever turns them into something that runs has
-little to do. What is only another way to write something is gone: `1 < v <= 5` is
-`1 < v and v <= 5`; `v between 1 and 5` is `v >= 1 and v <= 5`; `x not in (1, 2)` is
-`not x in (1, 2)`; `v is not null` is `not v is null`; `x in name` is `contains(name, x)`; `2s` is
-`2000000`. Each node knows its `span` in the source. It takes no part in comparing: two nodes are
-equal if they mean the same.
+The parser produces few kinds of nodes, so that there is little left to do for the code that runs
+them. Alternative spellings are gone: `1 < v <= 5` is `1 < v and v <= 5`; `v between 1 and 5` is
+`v >= 1 and v <= 5`; `x not in (1, 2)` is `not x in (1, 2)`; `v is not null` is `not v is null`;
+`x in name` is `contains(name, x)`; `2s` is `2000000`. Each node knows its `span` in the source. The
+span is ignored in comparisons: two nodes are equal if they mean the same.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ AggregateName = Choice["first", "last", "sum", "avg", "min", "max", "count"]
 AGGREGATES: tuple[AggregateName, ...] = ("first", "last", "sum", "avg", "min", "max", "count")
 FUNCTIONS = ("startswith", "endswith", "contains", "abs", "lower", "upper", "len")
 BUILT_IN = frozenset({"type", "ts"})
-"""Columns that every event has. They win over columns of the payload with these names."""
+"""Columns that every event has. They take precedence over payload columns of the same name."""
 KEYWORDS = frozenset(
     {"and", "or", "not", "in", "is", "between", "null", "None", "true", "True", "false", "False"}
 )
@@ -29,37 +28,37 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
-class Node:
-    """What all nodes have."""
+class Spanned:
+    """Base of all nodes: the span of a node in its source."""
 
     span: Span = field(default=(0, 0), kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Literal(Node):
-    """A number, a text, a truth value, or null."""
+class Literal(Spanned):
+    """A number, text, a boolean, or null."""
 
     value: int | float | str | bool | None
 
 
 @dataclass(frozen=True)
-class Column(Node):
-    """A column of the candidate, the event that is looked at; `type` and `ts` are built in."""
+class Column(Spanned):
+    """A column of the candidate, the event being tested; `type` and `ts` are built in."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class StepColumn(Node):
-    """`A.v`: a column of the event bound last to a step; null if there is none."""
+class StepColumn(Spanned):
+    """`A.v`: a column of the last event bound to a step; null if there is none."""
 
     step: str
     column: str
 
 
 @dataclass(frozen=True)
-class Aggregate(Node):
-    """`avg(B.v)`: over all events bound to a step so far. Without a column only in `count(B)`."""
+class Aggregate(Spanned):
+    """`avg(B.v)`: over all events bound to a step so far. Only `count(B)` has no column."""
 
     function: AggregateName
     step: str
@@ -67,7 +66,7 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
-class Call(Node):
+class Call(Spanned):
     """`startswith(name, 'P')`: one of `FUNCTIONS`."""
 
     function: str
@@ -75,14 +74,14 @@ class Call(Node):
 
 
 @dataclass(frozen=True)
-class Negative(Node):
+class Negative(Spanned):
     """`-v`."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class Arithmetic(Node):
+class Arithmetic(Spanned):
     """`left op right`."""
 
     op: Choice["+", "-", "*", "/", "//", "%"]
@@ -91,7 +90,7 @@ class Arithmetic(Node):
 
 
 @dataclass(frozen=True)
-class Compare(Node):
+class Compare(Spanned):
     """`left op right`."""
 
     op: Choice["==", "!=", "<", "<=", ">", ">="]
@@ -100,7 +99,7 @@ class Compare(Node):
 
 
 @dataclass(frozen=True)
-class In(Node):
+class In(Spanned):
     """`item in (option, ...)`."""
 
     item: Expr
@@ -108,29 +107,29 @@ class In(Node):
 
 
 @dataclass(frozen=True)
-class IsNull(Node):
-    """`operand is null`, the only test that a null does not turn into null."""
+class IsNull(Spanned):
+    """`operand is null`, the only test of a null that is not itself null."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class Not(Node):
+class Not(Spanned):
     """`not operand`."""
 
     operand: Expr
 
 
 @dataclass(frozen=True)
-class And(Node):
-    """`part and part ...`, decided from left to right."""
+class And(Spanned):
+    """`part and part ...`, evaluated from left to right."""
 
     parts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
-class Or(Node):
-    """`part or part ...`, decided from left to right."""
+class Or(Spanned):
+    """`part or part ...`, evaluated from left to right."""
 
     parts: tuple[Expr, ...]
 
@@ -153,7 +152,7 @@ Expr = (
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The nodes directly below."""
+    """The child nodes of a node."""
     match expr:
         case Arithmetic() | Compare():
             return (expr.left, expr.right)
@@ -170,7 +169,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[tuple[Expr, int]]:
-    """Every node with its depth, the top first. Any depth will do: it does not recur."""
+    """Every node with its depth, from the top. Works at any depth, as it does not recurse."""
     waiting = [(expr, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -179,7 +178,7 @@ def walk(expr: Expr) -> Iterator[tuple[Expr, int]]:
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """A copy in which each node, lowest first, is what `change` makes of it."""
+    """A copy in which `change` has replaced each node, from the bottom up."""
     match expr:
         case Arithmetic() | Compare():
             left, right = transform(expr.left, change), transform(expr.right, change)
@@ -200,22 +199,22 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def columns_of(expr: Expr) -> frozenset[str]:
-    """The candidate's own payload columns that are read; `type` and `ts` are not in the payload."""
+    """The payload columns of the candidate that it reads, so not `type` and `ts`."""
     names = {node.name for node, _ in walk(expr) if isinstance(node, Column)}
     return frozenset(names - BUILT_IN)
 
 
 def steps_of(expr: Expr) -> frozenset[str]:
-    """The names of the steps whose bound events are read."""
+    """The names of the steps whose bound events it reads."""
     return frozenset(
         node.step for node, _ in walk(expr) if isinstance(node, StepColumn | Aggregate)
     )
 
 
 def types_of(expr: Expr) -> frozenset[str] | None:
-    """The event types for which it can hold; None if it does not say, so any.
+    """The event types for which it can hold; None if it does not restrict them.
 
-    It looks only at `type == 'x'` and `type in ('x', 'y')`, alone or under `and` and `or`.
+    Considers only `type == 'x'` and `type in ('x', 'y')`, alone or under `and` and `or`.
     """
     match expr:
         case And():
@@ -237,14 +236,14 @@ def types_of(expr: Expr) -> frozenset[str] | None:
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """What must hold, each by itself: the parts of an `and`, and of those within it."""
+    """The conditions that must all hold: the parts of an `and`, including nested ones."""
     if not isinstance(expr, And):
         return (expr,)
     return tuple(each for part in expr.parts for each in conjuncts(part))
 
 
 def written(name: str) -> str:
-    """A name as it is written in an expression or a pattern: in backticks if it is not plain.
+    """A name as written in an expression or a pattern: in backticks unless it is plain.
 
     >>> written("v"), written("heart rate"), written("in")
     ('v', '`heart rate`', '`in`')
@@ -255,9 +254,9 @@ def written(name: str) -> str:
 
 
 def of_candidate(expr: Expr, step: str) -> Expr:
-    """The expression as the condition of a step: `B.v` is then the candidate's own `v`.
+    """The expression as the condition of step B, in which `B.v` is the candidate's own `v`.
 
-    Aggregates stay as they are, they are about the events bound before.
+    Aggregates stay the same, because they refer to the events bound before.
     """
 
     def change(node: Expr) -> Expr:

@@ -1,19 +1,19 @@
 """Patterns as text: `A !B C`.
 
-Steps separated by blanks follow each other, and events between them that fit no step are skipped;
-`A-B` takes the very next event; `A ... B` any later one, which gives all combinations. `!B` between
-two steps: none of these in between; at the end: none until the time (`within`) is over. `(A|B)` is
-one or the other, `(A B)` a group.
+Steps separated by blanks follow each other; events between them that fit no step are skipped.
+`A-B` takes the very next event. `A ... B` takes any later one, which gives all combinations. `!B`
+between two steps means no B in between; at the end it means no B until the window (`within`) ends.
+`(A|B)` is one or the other, `(A B)` is a group.
 
-`B+ B* B? B{3} B{2,4} B{2,}` say how many. `B+`, `B*` and ranges are greedy: an event that fits both
-`B` and the step after it is taken by `B`. With a `?` behind (`B+?`) they are reluctant: it may be
-taken by the step after it, too. At the end of a pattern there is nothing to wait for: `A B{2,4}`
-is found with the second `B`. The sign before a loop is about its first event: `A-B+` takes the
-first `B` directly after `A`, and the others as they come. (Loops without gaps are made with the
-builder, `bt.begin(...)`.)
+`B+ B* B? B{3} B{2,4} B{2,}` say how many. `B+`, `B*` and ranges are greedy: `B` takes an event that
+fits both `B` and the step after it. Followed by `?` (`B+?`) they are reluctant: the step after it
+may take the event, too. At the end of a pattern there is nothing to wait for: `A B{2,4}` is found
+at the second `B`. The sign before a loop applies to its first event: `A-B+` takes the first `B`
+directly after `A`, and the others as they come. (For loops without gaps, use the builder,
+`bt.begin(...)`.)
 
-A name is a type of events unless `define` says what it stands for. `where` says what the events of
-a match must have in common; `betimes.patterns.where` has the rules.
+A name is a type of events unless `define` gives it a condition. `where` says how the events of a
+match relate to each other; `betimes.patterns.where` has the rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from betimes.patterns.conditions import AllOf, TypeIs, condition
 from betimes.patterns.grammar import skeleton
 from betimes.patterns.steps import Condition, PatternError, Spec, Step
 from betimes.patterns.wellformed import check
-from betimes.patterns.where import Place, Placed, check_conditions, place, places
+from betimes.patterns.where import Assigned, StepName, assign, check_conditions, step_names
 
 
 def parse_text(
@@ -50,21 +50,21 @@ def parse_text(
         raise PatternError(f"expected a pattern as text, such as 'A !B C', got {text!r}")
     window = None if within is None else window_of(within)
     steps = skeleton(text, ends=window is not None)
-    found = places(steps)
+    found = step_names(steps)
     conditions = _defined(define or {}, found)
-    placed = Placed(None, {}) if where is None else place(where, found)
-    for each, more in placed.at.items():
+    assigned = Assigned(None, {}) if where is None else assign(where, found)
+    for each, more in assigned.at.items():
         conditions[each] = AllOf((conditions[each], more))
     if not isinstance(skip, str):
-        raise PatternError(f"expected skip to be a text such as 'past_last', got skip={skip!r}")
-    spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=placed.only)
+        raise PatternError(f"expected skip to be text such as 'past_last', got skip={skip!r}")
+    spec = Spec(_filled(steps, iter(found), conditions), window, skip, only=assigned.only)
     check(spec)
     check_conditions(spec.steps)
     return spec
 
 
 def window_of(within: Duration) -> int:
-    """A `within` in microseconds."""
+    """A window in microseconds."""
     try:
         window = microseconds(within, "within")
     except OptionError as error:
@@ -74,7 +74,7 @@ def window_of(within: Duration) -> int:
     return window
 
 
-def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Condition]:
+def _defined(define: Mapping[str, object], found: list[StepName]) -> dict[StepName, Condition]:
     names = list(dict.fromkeys(each.name for each in found))
     if not isinstance(define, Mapping):
         raise PatternError(
@@ -84,7 +84,7 @@ def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Co
     for name in define:
         if name not in names:
             raise PatternError(
-                f"expected define to have names of the pattern, {names}, got {name!r}"
+                f"expected define to contain names from the pattern, {names}, got {name!r}"
             )
     conditions = {
         name: condition(define[name], f"define[{name!r}]", of=name)
@@ -96,9 +96,9 @@ def _defined(define: Mapping[str, object], found: list[Place]) -> dict[Place, Co
 
 
 def _filled(
-    steps: Iterable[Step], found: Iterator[Place], conditions: Mapping[Place, Condition]
+    steps: Iterable[Step], found: Iterator[StepName], conditions: Mapping[StepName, Condition]
 ) -> tuple[Step, ...]:
-    """The steps with their conditions; `found` has the places in the order of the steps."""
+    """The steps with their conditions; `found` has their names in the same order."""
     filled = []
     for step in steps:
         if step.group:

@@ -1,4 +1,4 @@
-"""The words and signs of an expression."""
+"""The tokens of an expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from betimes.model.duration import microseconds
 from betimes.model.errors import OptionError
-from betimes.patterns.source import Source, Span
+from betimes.patterns.source import SourceText, Span
 
 _PARTS = re.compile(
     r"""(?P<blank>\s+)
@@ -36,13 +36,13 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 
 
 class Token(NamedTuple):
-    """A number, a text, a word, a name in backticks, a sign, or the end."""
+    """A number, text, a word, a name in backticks, an operator, or the end."""
 
     kind: Choice["number", "text", "word", "name", "op", "end"]
     text: str
-    """As it is written."""
+    """The token as written."""
     value: int | float | str | None
-    """What a number or a text is, or the name without its backticks."""
+    """The value of a number or of text, or the name without its backticks."""
     start: int
     end: int
 
@@ -55,14 +55,14 @@ class Token(NamedTuple):
         return str(self.value)
 
     def is_(self, *texts: str) -> bool:
-        """Whether it is one of these words or signs."""
+        """Whether it is one of these words or operators."""
         return self.kind in ("word", "op") and self.text in texts
 
 
-def tokens(source: Source) -> list[Token]:
-    """Cut a source into tokens; the last one is the end.
+def tokens(source: SourceText) -> list[Token]:
+    """Split a source into tokens; the last one is the end.
 
-    >>> [token.text for token in tokens(Source("A.v>= 2s", "where"))]
+    >>> [token.text for token in tokens(SourceText("A.v>= 2s", "where"))]
     ['A', '.', 'v', '>=', '2s', '']
     """
     text, at = source.text, 0
@@ -77,7 +77,7 @@ def tokens(source: Source) -> list[Token]:
     return [*found, Token("end", "", None, len(text), len(text))]
 
 
-def _token(source: Source, match: re.Match[str]) -> Token:
+def _token(source: SourceText, match: re.Match[str]) -> Token:
     text, span = match[0], match.span()
     match match.lastgroup:
         case "number" | "unit":
@@ -96,7 +96,7 @@ def _token(source: Source, match: re.Match[str]) -> Token:
             return Token("op", text, None, *span)
 
 
-def _number(source: Source, match: re.Match[str]) -> int | float:
+def _number(source: SourceText, match: re.Match[str]) -> int | float:
     try:
         if match["unit"] is not None:
             return microseconds(match[0])
@@ -110,12 +110,12 @@ def _number(source: Source, match: re.Match[str]) -> int | float:
         raise source.error("expected a shorter number", match.span()) from None
 
 
-def _text(source: Source, match: re.Match[str]) -> str:
+def _text(source: SourceText, match: re.Match[str]) -> str:
     def letter(escape: re.Match[str]) -> str:
         if escape[1] not in _ESCAPES:
             start = match.start() + 1 + escape.start()
             raise source.error(
-                rf"expected one of \n \t \\ \' \" in a text, got {escape[0]}; a backslash is \\",
+                rf"expected one of \n \t \\ \' \" in text, got {escape[0]}; a backslash is \\",
                 (start, start + 2),
             )
         return _ESCAPES[escape[1]]
@@ -123,7 +123,7 @@ def _text(source: Source, match: re.Match[str]) -> str:
     return _ESCAPE.sub(letter, match[0][1:-1])
 
 
-def _unreadable(source: Source, at: int) -> Exception:
+def _unreadable(source: SourceText, at: int) -> Exception:
     sign = source.text[at]
     if sign in "'\"":
         return source.error(f"expected the text to end with {sign}", (at, len(source.text)))

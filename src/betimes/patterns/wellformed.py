@@ -1,7 +1,7 @@
-"""Whether a pattern makes sense, whoever built it. What does not is an error that says what to do.
+"""Checks whether a pattern is valid, however it was built. Errors say what to do.
 
-The rules are those under which the automaton means what the pattern says. Some are Flink's; some
-are stricter, where Flink would quietly take a part of the pattern for nothing.
+The rules guarantee that the automaton means what the pattern says. Some are Flink's; some are
+stricter, where Flink would silently ignore a part of the pattern.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _SKIPS = ("none", "to_next", "past_last", "to_first", "to_last")
 
 
 def check(spec: Spec) -> None:
-    """Raise a `PatternError` at the first thing that makes no sense.
+    """Raise a `PatternError` for the first thing that is wrong.
 
     >>> a, b = Step("begin", "a", (("a", None),)), Step("next", "a", (("a", None),))
     >>> check(Spec((a, b)))
     Traceback (most recent call last):
     ...
-    betimes.patterns.steps.PatternError: expected a name of its own for each step, got 'a' twice
+    betimes.patterns.steps.PatternError: expected a different name for each step, got 'a' twice
     """
     check_so_far(spec)
     _check_ends(spec)
@@ -30,7 +30,7 @@ def check(spec: Spec) -> None:
 
 
 def check_so_far(spec: Spec) -> None:
-    """Raise at what no further step, window or skip strategy could make right."""
+    """Raise for anything that no further step, window or skip strategy could correct."""
     _check_sequence(spec.steps, "a pattern")
     for step in every(spec.steps):
         _check_counts(step)
@@ -42,7 +42,7 @@ def check_so_far(spec: Spec) -> None:
 
 
 def every(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those within groups too."""
+    """All steps, including those inside groups."""
     for step in steps:
         yield step
         yield from every(step.group)
@@ -67,8 +67,8 @@ def _check_sequence(steps: Sequence[Step], what: str) -> None:
         raise PatternError(f"expected {what} to have steps, got none")
     if steps[0].op != "begin":
         raise PatternError(
-            f"expected {what} to begin with a step that is there, got {steps[0].op} "
-            f"{steps[0].name!r}; what must not be there, or follows, stands after one"
+            f"expected {what} to begin with a step that binds an event, got {steps[0].op} "
+            f"{steps[0].name!r}; put it after such a step"
         )
     forbids: Step | None = None
     for before, step in pairwise(steps):
@@ -76,14 +76,14 @@ def _check_sequence(steps: Sequence[Step], what: str) -> None:
             raise PatternError(f"expected {step.name!r} to follow something, got op='begin'")
         if step.negated and skippable(before):
             raise PatternError(
-                f"{step.op} {step.name!r} stands directly after {before.name!r}, which is optional,"
-                " so that it is not clear since when; use two patterns, one with and one without "
+                f"{step.op} {step.name!r} comes directly after {before.name!r}, which is optional, "
+                "so it is unclear when it begins; use two patterns, one with and one without "
                 f"{before.name!r}"
             )
         if forbids and step.group and all(map(_passable, step.group)):
             raise PatternError(
                 f"every step of the group {step.name!r} is optional, after {forbids.op} "
-                f"{forbids.name!r}; make the group optional, and a step in it needed"
+                f"{forbids.name!r}; make the group optional, and at least one step in it required"
             )
         forbids = step if step.negated else forbids if skippable(step) else None
 
@@ -91,20 +91,19 @@ def _check_sequence(steps: Sequence[Step], what: str) -> None:
 def _check_counts(step: Step) -> None:
     if step.least < 1 or (step.most is not None and step.most < step.least):
         raise PatternError(
-            f"expected step {step.name!r} to take at least 1 event and not more at least than at "
-            f"most, got least={step.least}, most={step.most}; a step that may be missing is "
-            "optional"
+            f"expected step {step.name!r} to have 1 <= least <= most, got least={step.least}, "
+            f"most={step.most}; make it optional if it may be missing"
         )
     if step.negated and (step.group or step.repeated or step.optional or step.greedy):
         raise PatternError(
-            f"expected {step.op} {step.name!r} without times, optional and greedy, and not to be a "
-            "group: not a single one of these events may come"
+            f"expected {step.op} {step.name!r} to be a single step without times, optional or "
+            "greedy, because it allows none of these events"
         )
     if bool(step.group) == bool(step.takes):
         raise PatternError(f"expected step {step.name!r} to take events or to be a group, not both")
     if step.until is not None and step.most is not None:
         raise PatternError(
-            f"until stands on step {step.name!r}, which does not take events without end; say "
+            f"until is on step {step.name!r}, which takes a limited number of events; call "
             "one_or_more() or times_or_more(n) first"
         )
 
@@ -117,17 +116,17 @@ def _check_windows(step: Step, spec: Spec) -> None:
             raise PatternError(f"expected {what} of step {step.name!r} to be above 0, got {window}")
         if step.group:
             raise PatternError(
-                f"{what} stands on the group {step.name!r}; put it on a step in the group, or on "
-                "the whole pattern"
+                f"{what} is on the group {step.name!r}; put it on a step in the group, or on the "
+                "whole pattern"
             )
         if spec.within is not None and window > spec.within:
             raise PatternError(
-                f"{what} of step {step.name!r} is {readable(window)}, longer than the whole "
-                f"pattern may take, {readable(spec.within)}"
+                f"{what} of step {step.name!r} is {readable(window)}, longer than the window of "
+                f"the whole pattern, {readable(spec.within)}"
             )
     if step.within is not None and step.loop_within is not None:
         raise PatternError(
-            f"step {step.name!r} has two windows, one of its own and one between times; keep one"
+            f"step {step.name!r} has two windows, within and within between times; remove one"
         )
     if spec.within is not None and spec.within <= 0:
         raise PatternError(f"expected within to be longer than 0, got within={spec.within}")
@@ -136,16 +135,16 @@ def _check_windows(step: Step, spec: Spec) -> None:
 def _check_group(step: Step) -> None:
     if step.repeated and all(map(_passable, step.group)):
         raise PatternError(
-            f"the group {step.name!r} repeats, but nothing in it has to come, so that it is not "
-            "clear which repetition an event belongs to; make one of its steps needed"
+            f"the group {step.name!r} repeats, but all its steps are optional, so it is unclear "
+            "which repetition an event belongs to; make one of its steps required"
         )
     binding = [not _passable(each) for each in step.group]
     negated = [each.negated for each in step.group]
     last = max((at for at, is_not in enumerate(negated) if is_not), default=-1)
     if last >= 0 and not any(binding[last:]):
         raise PatternError(
-            f"nothing has to come after {step.group[last].op} {step.group[last].name!r} in the "
-            f"group {step.name!r}; put it behind the group"
+            f"no step is required after {step.group[last].op} {step.group[last].name!r} in the "
+            f"group {step.name!r}; put it after the group"
         )
 
 
@@ -155,7 +154,7 @@ def _check_names(spec: Spec) -> None:
         if not isinstance(name, str) or not name:
             raise PatternError(f"expected the name of a step to be text, got {name!r}")
         if name in seen:
-            raise PatternError(f"expected a name of its own for each step, got {name!r} twice")
+            raise PatternError(f"expected a different name for each step, got {name!r} twice")
         seen.add(name)
 
 
@@ -164,13 +163,13 @@ def _check_ends(spec: Spec) -> None:
     for step in every(spec.steps):
         if step.op == "not_followed_by" and step.within is not None and step is not last:
             raise PatternError(
-                f"not_followed_by {step.name!r} has a window, but something comes after it; put "
-                "the window on what comes after it"
+                f"not_followed_by {step.name!r} has a window, but another step comes after it; put "
+                "the window on that step"
             )
     if last.op == "not_followed_by" and last.within is None and spec.within is None:
         raise PatternError(
-            f"the pattern ends with not_followed_by {last.name!r} and has no window, so that it "
-            "could never be said that none came; add within('10s')"
+            f"the pattern ends with not_followed_by {last.name!r} and has no window, so it could "
+            "never match; add one, as in within('10s')"
         )
 
 

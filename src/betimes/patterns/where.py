@@ -1,15 +1,15 @@
-"""Where the conditions of a whole pattern belong: each to the step at which it can be decided.
+"""Assigns each part of a pattern's `where` to the step at which it can be decided.
 
-A pattern's `where` is cut at its top-level `and`, and each part is tested as early as possible:
+A pattern's `where` is split at its top-level `and`, and each part is tested as early as possible:
 
-* a part that names no step is about every event: those that do not fulfil it are not seen at all;
-* a part that names steps (`C.v > A.v`) is tested at the latest of them in the pattern's order,
-  where that step's own name is the candidate; all its columns are columns of steps;
-* but an aggregate (`avg(B.v) > 5`) is complete only when the step after it binds an event, so a
-  part that names its latest step in an aggregate only is tested there;
-* a part that names a negated step (`B.v > A.v` for `A !B C`) says which events must not be there.
+* A part that names no step applies to every event: the pattern ignores events that do not meet it.
+* A part that names steps (`C.v > A.v`) is tested at the latest of them in the order of the pattern,
+  where that step's name means the candidate. Every column in it must name its step.
+* An aggregate (`avg(B.v) > 5`) is complete only when the next step binds an event. So a part that
+  names its latest step only in an aggregate is tested at that next step.
+* A part that names a negated step (`B.v > A.v` for `A !B C`) says which events are forbidden.
 
-A name that is both negated and not means the step that binds events.
+If a name is used both for a negated step and for one that binds events, it means the latter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, condition
-from betimes.patterns.source import Source
+from betimes.patterns.source import SourceText
 from betimes.patterns.steps import Condition, PatternError, Python, Step
 from betimes.patterns.syntax import (
     Aggregate,
@@ -35,13 +35,13 @@ from betimes.patterns.wellformed import every
 
 
 @dataclass(frozen=True)
-class Place:
-    """A name in a pattern, and where it stands."""
+class StepName:
+    """A name in a pattern, and its position there."""
 
     name: str
     negated: bool
     order: int
-    """The number of its step; alternatives have the same."""
+    """The number of its step; alternatives share one."""
     certain: bool
     """Whether every match binds an event at its step."""
     repeated: bool
@@ -49,22 +49,22 @@ class Place:
     loops: tuple[int, ...]
     """The repeated groups around it."""
 
-    def sees(self, other: Place) -> bool:
-        """Whether something may be bound there when an event is tested here."""
+    def sees(self, other: StepName) -> bool:
+        """Whether `other` may already have bound an event when one is tested here."""
         again = bool(set(self.loops) & set(other.loops))
         return other.order < self.order or (other.order == self.order and not self.negated) or again
 
 
-def places(steps: Iterable[Step]) -> list[Place]:
-    """All names of a pattern, in its order.
+def step_names(steps: Iterable[Step]) -> list[StepName]:
+    """All names of a pattern, in order.
 
     >>> from betimes.patterns.grammar import skeleton
-    >>> [(place.name, place.order) for place in places(skeleton("A (B|C)+ !D E"))]
+    >>> [(each.name, each.order) for each in step_names(skeleton("A (B|C)+ !D E"))]
     [('A', 0), ('B', 1), ('C', 1), ('D', 2), ('E', 3)]
     """
     order, loop = -1, 0
 
-    def visit(steps: Iterable[Step], certain: bool, loops: tuple[int, ...]) -> Iterator[Place]:
+    def visit(steps: Iterable[Step], certain: bool, loops: tuple[int, ...]) -> Iterator[StepName]:
         nonlocal order, loop
         for step in steps:
             sure = certain and not step.optional and not step.negated
@@ -76,52 +76,52 @@ def places(steps: Iterable[Step]) -> list[Place]:
             order += 1
             for name, _ in step.takes:
                 repeated = step.repeated or bool(loops)
-                yield Place(name, step.negated, order, sure, repeated, loops)
+                yield StepName(name, step.negated, order, sure, repeated, loops)
 
     return list(visit(steps, True, ()))
 
 
 @dataclass(frozen=True)
-class Placed:
-    """The parts of a `where`, by the place at which they are tested."""
+class Assigned:
+    """The parts of a `where`, by the name at which they are tested."""
 
     only: Condition | None
-    at: dict[Place, Condition]
+    at: dict[StepName, Condition]
 
 
-def place(where: object, found: Sequence[Place]) -> Placed:
-    """Give each part of a `where` its place."""
+def assign(where: object, found: Sequence[StepName]) -> Assigned:
+    """Assign each part of a `where` to the name at which it is tested."""
     whole = condition(where, "where")
     if isinstance(whole, Python) and whole.looks_back:
         raise PatternError(
-            "expected where to be a text, or a function of one event, got a function of (event, "
-            f"bound), where={where!r}; say with define at which step it is to be called"
+            "expected where to be text, or a function of one event, got a function of (event, "
+            f"bound), where={where!r}; use define to say at which step to call it"
         )
     if not isinstance(whole, Expression):
-        return Placed(whole, {})
+        return Assigned(whole, {})
     source = whole.source
     general: list[Expr] = []
-    at: dict[Place, list[Expr]] = {}
+    at: dict[StepName, list[Expr]] = {}
     for part in conjuncts(whole.expr):
         if not steps_of(part):
             general.append(part)
             continue
         for each in _tested_at(part, found, source):
             at.setdefault(each, []).append(of_candidate(part, each.name))
-    return Placed(
+    return Assigned(
         _together(general, source) if general else None,
         {each: _together(parts, source) for each, parts in at.items()},
     )
 
 
-def _together(parts: list[Expr], source: Source) -> Condition:
+def _together(parts: list[Expr], source: SourceText) -> Condition:
     if len(parts) == 1:
         return Expression(parts[0], source)
     span = (parts[0].span[0], parts[-1].span[1])
     return Expression(And(tuple(parts), span=span), source)
 
 
-def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place]:
+def _tested_at(part: Expr, found: Sequence[StepName], source: SourceText) -> list[StepName]:
     named = steps_of(part)
     check_names(part, found, source)
     _check_no_column_alone(part, source)
@@ -130,8 +130,8 @@ def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place
     negated = named - binding
     if len(negated) > 1:
         raise source.error(
-            f"expected a condition with one negated step, got {_listed(negated)}; none of them is "
-            "bound when another is looked for",
+            f"expected a condition with one negated step, got {_listed(negated)}; a negated step "
+            "binds no event that another could be compared with",
             part.span,
             "use",
         )
@@ -145,26 +145,26 @@ def _tested_at(part: Expr, found: Sequence[Place], source: Source) -> list[Place
     return _after(latest, bound, part, source)
 
 
-def _check_no_column_alone(part: Expr, source: Source) -> None:
+def _check_no_column_alone(part: Expr, source: SourceText) -> None:
     for node, _ in walk(part):
         if isinstance(node, Column):
             raise source.error(
-                f"expected the step of each column where steps are named, as in C.{node.name}, got "
-                f"{node.name!r}; a column without a step is about every event",
+                f"expected the step of every column, as in C.{node.name}, got {node.name!r}; use a "
+                "column without a step only in conditions that name no step at all",
                 node.span,
                 "use",
             )
 
 
-def _after(latest: int, bound: list[Place], part: Expr, source: Source) -> list[Place]:
-    """The places at one of which each match goes on after the latest step."""
+def _after(latest: int, bound: list[StepName], part: Expr, source: SourceText) -> list[StepName]:
+    """The names at one of which every match continues after the latest step."""
     later = [each for each in bound if each.order > latest]
     sure = min((each.order for each in later if each.certain), default=None)
     if sure is None:
         raise source.error(
-            "expected a step after those of the aggregate: only when it has bound an event the "
-            "aggregate is complete; to test while events are added, write it into define, where "
-            "sum(B.v) + v has the candidate in it",
+            "expected another step after the aggregate, which is complete only when that step "
+            "binds an event; to test it while events are added, put it in define, where "
+            "sum(B.v) + v includes the candidate",
             part.span,
             "use",
         )
@@ -172,8 +172,8 @@ def _after(latest: int, bound: list[Place], part: Expr, source: Source) -> list[
 
 
 def check_conditions(steps: Sequence[Step]) -> None:
-    """Raise if a condition names steps that are not there, or not bound when it is tested."""
-    found = places(steps)
+    """Raise if a condition names steps that do not exist, or are not bound when it is tested."""
+    found = step_names(steps)
     takes = [tested for step in every(steps) for _, tested in step.takes]
     for each, tested in zip(found, takes, strict=True):
         for expression in _expressions(tested):
@@ -191,7 +191,7 @@ def _expressions(tested: Condition | None) -> Iterator[Expression]:
             yield from _expressions(each)
 
 
-def _check_bound(place: Place, tested: Expression, found: Sequence[Place]) -> None:
+def _check_bound(at: StepName, tested: Expression, found: Sequence[StepName]) -> None:
     check_names(tested.expr, found, tested.source)
     bound = {each.name: each for each in found if not each.negated}
     for node, step in _named(tested.expr):
@@ -201,24 +201,24 @@ def _check_bound(place: Place, tested: Expression, found: Sequence[Place]) -> No
                 node.span,
                 "use",
             )
-        if not place.sees(bound[step]):
-            instead = "" if place.negated else f"; make it a condition of {step!r} instead"
+        if not at.sees(bound[step]):
+            instead = "" if at.negated else f"; make it a condition of {step!r} instead"
             raise tested.source.error(
-                f"expected steps before {place.name!r}, got {step!r}, which is not bound yet when "
-                f"{place.name!r} is looked for{instead}",
+                f"expected steps before {at.name!r}, got {step!r}, which is not bound yet when an "
+                f"event is tested for {at.name!r}{instead}",
                 node.span,
                 "use",
             )
 
 
-def check_names(expr: Expr, found: Sequence[Place], source: Source) -> None:
-    """Raise if an expression names a step that is not there."""
+def check_names(expr: Expr, found: Sequence[StepName], source: SourceText) -> None:
+    """Raise if an expression names a step that does not exist."""
     known = {each.name for each in found}
     for node, step in _named(expr):
         if step not in known:
             raise source.error(
                 f"expected one of the steps {_listed(known)}, got {step!r}; "
-                "a column with a '.' in its name stands in backticks",
+                "if it is a column with a '.' in its name, put it in backticks",
                 node.span,
                 "use",
             )

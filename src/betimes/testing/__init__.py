@@ -1,4 +1,4 @@
-"""For tests, the users' as well as ours: the oracle, checks, streams in disorder, strategies."""
+"""For your tests and ours: the oracle, checks, out-of-order streams, strategies."""
 
 from betimes.testing.check import DetectorCheckError, check_detector
 from betimes.testing.oracle import oracle

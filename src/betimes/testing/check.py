@@ -1,9 +1,9 @@
-"""Checks of a detector: whether it keeps the contract that the engine relies on.
+"""Checks whether a detector keeps the contract that the engine relies on.
 
 The engine hands a detector events that may have to be taken back. It saves the detector's state,
-restores it, hands over the events again in another order, and compares. That gives the result of
-perfect order for any detector whose outputs depend only on its state and the events it is handed,
-whose state can be saved, and that leaves its input alone. Here each of these is tried out.
+restores it, hands over the events again in another order, and compares. This gives the result of
+perfect order for any detector whose outputs depend only on its state and its events, whose state
+can be saved, and which does not change its input. This module tests each of these conditions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from betimes.model.detector import Maker
 from betimes.testing.oracle import call, events_of
 
 ROUNDS = 8
-"""How often the sample is repeated to see whether the state grows."""
+"""How often the sample is repeated to find out whether the state grows."""
 
 
 class DetectorCheckError(BetimesError, AssertionError):
-    """A detector breaks the contract: how that was seen, and what to do."""
+    """A detector breaks the contract. Says how that was found, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ def check_detector(
 ) -> None:
     """Raise `DetectorCheckError` if a detector does not keep the contract with the engine.
 
-    `detector` and `by` are what `Hierarchy.add` takes; `events` is a sample, in any order, of which
-    the detector makes something. Checked is that the detector
+    Pass `detector` and `by` as to `Hierarchy.add`. `events` is a sample, in any order, for which
+    the detector returns something. The check is that the detector
 
-    * makes `Event` objects with valid times and payloads that can be written,
-    * does not change the events it is handed,
-    * makes the same of the same events each time, without regard to other keys,
-    * goes on in the same way from a snapshot of its state,
-    * if it works per batch: makes the same however the events are cut into batches,
-    * does not keep more and more, unless `bounded=False`: the state is measured while the sample is
-      repeated, so a time window that is longer than the sample looks unbounded.
+    * returns `Event` objects with valid times and payloads that can be stored,
+    * does not change the events it gets,
+    * returns the same for the same events each time, independent of other keys,
+    * continues in the same way from a snapshot of its state,
+    * if it works per batch: returns the same however the events are cut into batches,
+    * has a state of bounded size, unless `bounded=False`. The state is measured while the sample is
+      repeated, so a time window longer than the sample looks unbounded.
 
     >>> class Rising:
     ...     last = 0
@@ -87,15 +87,15 @@ def check_detector(
     Traceback (most recent call last):
     ...
     betimes.testing.check.DetectorCheckError: impatient does not repeat itself: run again on the
-    same events it made 40 events instead of 20; ...
+    same events, it returned 40 events instead of 20; ...
     """
     maker = Maker(detector)
     trials = _by_key(maker, sorted(events, key=lambda event: event.ts), by)
     made = {key: _check_outputs(trial) for key, trial in trials.items()}
     if not any(made.values()):
         raise OptionError(
-            f"expected events of which {maker.name} makes something, but it made nothing of "
-            f"{sum(len(trial.events) for trial in trials.values())} events; give a sample that "
+            f"expected events for which {maker.name} returns something, but it returned nothing "
+            f"for {sum(len(trial.events) for trial in trials.values())} events; pass a sample that "
             "it reacts to"
         )
     for key, trial in trials.items():
@@ -132,8 +132,8 @@ def _check_outputs(trial: Trial) -> list[Event]:
     for event, known in zip(trial.events, before, strict=True):
         if not same_state(event.payload, known.payload):
             raise DetectorCheckError(
-                f"{trial.name} changed an event that it was handed: {known!r} became {event!r}; "
-                "events are shared by all detectors and handed over again in replays: copy the "
+                f"{trial.name} changed an event that it was given: {known!r} became {event!r}; "
+                "all detectors share events, and replays hand them over again: copy the "
                 "payload before you change it, as in {**event.payload, ...}"
             )
     return made
@@ -142,28 +142,28 @@ def _check_outputs(trial: Trial) -> list[Event]:
 def _check_output(trial: Trial, event: Event, output: Any) -> None:
     if type(output) is not Event:
         raise DetectorCheckError(
-            f"expected {trial.name} to make Event objects, but of {event!r} it made {output!r}; "
-            "yield or return bt.Event(type, ts, payload)"
+            f"expected {trial.name} to return Event objects, but for {event!r} it returned "
+            f"{output!r}; yield or return bt.Event(type, ts, payload)"
         )
     if type(output.ts) is not int or output.ts < 0:
         raise DetectorCheckError(
-            f"expected times in whole microseconds, 0 or more, but of {event!r} {trial.name} made "
-            f"a {output.type!r} event with the time {output.ts!r}; use int(...), and max(0, ...) "
-            "if you date back"
+            f"expected times in whole microseconds, 0 or more, but for {event!r} {trial.name} "
+            f"returned a {output.type!r} event with the time {output.ts!r}; use int(...), and "
+            "max(0, ...) if you date back"
         )
     try:
         msgspec.json.encode(output.payload, enc_hook=_array_to_list)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise DetectorCheckError(
-            f"expected payloads of numbers, text, lists and dictionaries, but of {event!r} "
-            f"{trial.name} made {output!r}: {error}; convert, as in float(x) or x.tolist()"
+            f"expected payloads of numbers, text, lists and dictionaries, but for {event!r} "
+            f"{trial.name} returned {output!r}: {error}; convert, as in float(x) or x.tolist()"
         ) from error
 
 
 def _array_to_list(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is no data")
+    raise TypeError(f"{type(value).__name__} is not plain data")
 
 
 # What it depends on
@@ -173,15 +173,15 @@ def _check_determinism(trial: Trial, made: list[Event]) -> None:
     again = trial.run(trial.maker.make(), trial.events)
     if not _equal(made, again):
         raise DetectorCheckError(
-            f"{trial.name} does not repeat itself: run again on the same events it made "
-            f"{_difference(made, again)}; what it makes must depend only on the state of the "
-            "object and on the events: use no global or class variable, clock, file or random "
-            "number"
+            f"{trial.name} does not repeat itself: run again on the same events, it returned "
+            f"{_difference(made, again)}; its result must depend only on the state of the "
+            "object and on the events: do not use a global or class variable, clock, file or "
+            "random number"
         )
 
 
 def _check_keys(trials: Mapping[Any, Trial], made: Mapping[Any, list[Event]]) -> None:
-    """One detector a key, handed events in turns, must make what each makes alone."""
+    """One detector per key, fed in turns, must return what each returns alone."""
     if len(trials) < 2:
         return
     detectors = {key: trial.maker.make() for key, trial in trials.items()}
@@ -195,9 +195,9 @@ def _check_keys(trials: Mapping[Any, Trial], made: Mapping[Any, list[Event]]) ->
     for key, trial in trials.items():
         if not _equal(mixed[key], made[key]):
             raise DetectorCheckError(
-                f"with other keys beside it, the {trial.name} of the key {key!r} made "
-                f"{_difference(made[key], mixed[key])}; the detectors of two keys must share "
-                "nothing: keep the state in the object, not in its class"
+                f"together with other keys, the {trial.name} of the key {key!r} returned "
+                f"{_difference(made[key], mixed[key])}; the detectors of two keys must not share "
+                "anything: keep the state in the object, not in its class"
             )
 
 
@@ -221,23 +221,23 @@ def _check_snapshots(trial: Trial, made: list[Event]) -> None:
             continued = trial.run(restored, events[count:])
             if not _equal(continued, rest):
                 raise DetectorCheckError(
-                    f"{trial.name} was saved {where}; restored, it made of the others "
+                    f"{trial.name} was saved {where}; restored, it returned for the others "
                     f"{_difference(rest, continued)}; {_advice(trial)}"
                 )
             if not same_state(saved, kept) and same_state(kept, copy.deepcopy(kept)):
                 raise DetectorCheckError(
                     f"the snapshot of {trial.name} {where} was {kept!r}, but when the detector "
-                    f"went on it became {saved!r}; {_advice(trial)}"
+                    f"continued, it became {saved!r}; {_advice(trial)}"
                 )
 
 
 def _check_equal_state(trial: Trial, saved: Any, again: Any, where: str) -> None:
     if not same_state(saved, again):
         raise DetectorCheckError(
-            f"the state of {trial.name} {where} was {saved!r}; restored and saved again it is "
-            f"{again!r}, which does not compare equal, so that no replay could end early; give "
+            f"the state of {trial.name} {where} was {saved!r}; restored and saved again, it is "
+            f"{again!r}, which does not compare equal, so no replay could end early; give "
             "the classes in it an __eq__ (a dataclass has one), use None instead of NaN, and "
-            "let restore() take over all that snapshot() returns"
+            "let restore() restore everything that snapshot() returns"
         )
 
 
@@ -245,7 +245,7 @@ def _advice(trial: Trial) -> str:
     if hasattr(trial.maker.make(), "snapshot"):
         return (
             "snapshot() must return a copy of the whole state, and restore(state) must copy it "
-            "again, for the engine uses a snapshot more than once"
+            "again, because the engine uses a snapshot more than once"
         )
     return (
         "keep the whole state in attributes of the object (not in a closure, a class variable or "
@@ -268,13 +268,13 @@ def _check_cuts(trial: Trial, made: list[Event]) -> None:
             cut += events_of(result, batch)
             if not (np.array_equal(batch.ts, known[0]) and np.array_equal(batch.codes, known[1])):
                 raise DetectorCheckError(
-                    f"{trial.name} changed the columns of a batch that it was handed; work on a "
+                    f"{trial.name} changed the columns of a batch that it was given; work on a "
                     "copy, as in batch.ts.copy()"
                 )
         if not _equal(cut, made):
             raise DetectorCheckError(
-                f"handed batches of {size} events instead of single ones, {trial.name} made "
-                f"{_difference(made, cut)}; where a batch ends must not show: keep what is "
+                f"given batches of {size} events instead of single ones, {trial.name} returned "
+                f"{_difference(made, cut)}; where a batch ends must not matter: keep what is "
                 "unfinished in the state until the next batch"
             )
 
@@ -283,7 +283,7 @@ def _check_cuts(trial: Trial, made: list[Event]) -> None:
 
 
 def _check_growth(trial: Trial) -> None:
-    """The state after 8 rounds must not be that after 4, and as much again."""
+    """The state must not grow as much again from round 4 to 8."""
     snapshotter = Snapshotter(trial.maker, trial.name)
     detector = snapshotter.make()
     length = trial.events[-1].ts - trial.events[0].ts + 1
@@ -298,14 +298,14 @@ def _check_growth(trial: Trial) -> None:
         raise DetectorCheckError(
             f"the state of {trial.name} grows with every event: {sizes[0]} parts after "
             f"{len(trial.events)} events, {sizes[half - 1]} after {half * len(trial.events)}, "
-            f"{sizes[-1]} after {ROUNDS * len(trial.events)}; forget what is too old to matter, "
-            "as in deque(maxlen=...). If it is bounded by a window longer than the sample, give "
+            f"{sizes[-1]} after {ROUNDS * len(trial.events)}; drop what is too old to matter, "
+            "as in deque(maxlen=...). If it is bounded by a window longer than the sample, pass "
             "a longer sample or bounded=False"
         )
 
 
 def _size(state: Any) -> int:
-    """How many parts a state has, deep down."""
+    """How many parts a state has, counted recursively."""
     if isinstance(state, str | bytes | bytearray):
         return 1 + len(state)
     if isinstance(state, np.ndarray):

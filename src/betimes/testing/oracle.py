@@ -1,4 +1,4 @@
-"""The oracle: sort, then run once. Whatever an engine does, this is the truth."""
+"""The oracle: sort the events, then run the detectors once. This is what an engine must find."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def oracle(
     by: str | None = None,
     advance: bool = True,
 ) -> Counter[tuple[str, int, str]]:
-    """What the hierarchy detects if the events come in perfect order, as `fold` writes it.
+    """What the hierarchy detects if the events arrive in perfect order, in the form of `fold`.
 
-    In the end time runs out, or, with `advance=False`, stays at the last event.
+    At the end, time runs out; with `advance=False`, it stays at the last event.
 
     >>> def fast(event):
     ...     if event["v"] > 5:
@@ -74,12 +74,12 @@ def oracle(
 def _key(node: Node, event: Event) -> Any:
     if node.by is None:
         return None
-    # Nobody named the types: those without the column are a key of their own.
+    # The detector reads every type, so events without the column form a separate key.
     return event.payload.get(node.by) if "*" in node.on else event.payload[node.by]
 
 
 def run_out(detector: Any, ts: int, key: Any) -> list[tuple[tuple[int, int, Any], int, Event]]:
-    """What a detector makes of deadlines up to a time: with their places, and numbered."""
+    """What a detector makes at its deadlines up to a time, with their places, and numbered."""
     made = []
     while detector.deadline is not None and detector.deadline <= ts:
         deadline = detector.deadline
@@ -93,7 +93,7 @@ def encoded(key: Any) -> bytes:
 
 
 def call(kind: str, detector: Any, event: Event) -> list[Event]:
-    """What a detector of any kind makes of one event."""
+    """What a detector of any kind returns for one event."""
     if kind != "batch":
         return listed(detector(event) if kind == "function" else detector.on_event(event))
     batch = EventBatch.from_rows([event])
@@ -101,7 +101,7 @@ def call(kind: str, detector: Any, event: Event) -> list[Event]:
 
 
 def events_of(result: Any, batch: EventBatch) -> list[Event]:
-    """What `on_batch` returned for a batch, event by event in the order of their rows."""
+    """What `on_batch` returned for a batch, event by event in row order."""
     last = len(batch) - 1
     made: list[tuple[int, Event]] = []
     for item in listed(result):

@@ -1,21 +1,21 @@
-"""The ordering unit of the papers, event by event, as plainly as it can be said.
+"""The ordering unit of the papers, event by event, in the plainest form.
 
 This is what `OrderingUnit` must agree with, exactly, for every batch cut (its compiled loop shares
 no code with this module but the parsing of options and `holding_time`). Times are integers; the
 buffer is a sorted list of `(ts, arrival number, type)`.
 
-On arrival of an event:
+When an event arrives:
 
-1. If it is a clock event absurdly far ahead, it is suspect: put into the buffer as any event, but
-   neither measured nor moving the clock. The next sound clock event rejects the suspects; a third
-   suspect in a row is believed. (At the very start it may be the clock that is absurd: three clock
-   events in a row that are far behind the first one make the unit begin again.)
+1. If it is a clock event implausibly far ahead, it is suspect: it goes into the buffer like any
+   event, but is not measured and does not move the clock. The next plausible clock event rejects
+   the suspects; a third suspect in a row is believed. (At the very start, the clock itself may be
+   wrong: after three clock events in a row far behind the first one, the unit starts again.)
 2. Insert it into the buffer; note its effective time, `ts - head_start`.
-3. If it is a clock event not behind the clock, the clock moves to it. The events noted since the
-   last update have the delay `clock - effective time`; the slack follows by its policy.
-4. Release what has waited long enough, settle what has waited for the whole slack:
-   buffering (attenuation 1) does both in one, at clock updates only; speculation releases up to a
-   frontier that never goes back, at every arrival, and replays what an event landed in front of.
+3. If it is a clock event that is not behind the clock, the clock moves to it. The events noted
+   since the last update have the delay `clock - effective time`; the policy updates the slack.
+4. Release what has waited long enough, and settle what has waited for the whole slack. Buffering
+   (attenuation 1) does both at once, and only at clock updates. Speculation releases up to a
+   frontier that never goes back, at every arrival, and replays the events after a late one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass
 class Learned:
-    """Everything the stream teaches: the clock, the delays, the slack."""
+    """Everything learned from the stream: the clock, the delays, the slack."""
 
     clock: int | None = None
     slack: int = 0
@@ -130,7 +130,7 @@ class ReferenceUnit:
         return row
 
     def _restart(self) -> list[Item]:
-        """The first clock event was absurd: forget its clock; what it let pass is settled."""
+        """The first clock event was wrong: forget its clock; what it released is settled."""
         self.learned.clock = None
         self.learned.waiting, self.learned.notices = [], []
         self.learned.passed = self.learned.passed_top = -1
@@ -162,7 +162,7 @@ class ReferenceUnit:
             self._note_need(event[0], head_start)
 
     def _note_need(self, ts: int, head_start: int) -> None:
-        """How much slack this event would have needed to come out in order."""
+        """How much slack this event would have needed to be released in order."""
         learned = self.learned
         at = bisect_right(self.buffer, (ts, self.arrivals, ""))
         need = 0
@@ -223,13 +223,13 @@ class ReferenceUnit:
         learned = self.learned
         needs = sorted(learned.needs)
         # The k-th largest of n is exceeded by a new value with probability k / (n + 1); a tenth
-        # of the allowance is kept for the fact that the past is not the future.
+        # of the allowance is kept in reserve, because the future may differ from the past.
         k = max(1, int(0.9 * self.policy.max_late * (len(needs) + 1)))
         slack = needs[-k] if needs else 0
         return max(slack, learned.floor[0]) if learned.floor[1] else slack
 
     def _release(self) -> list[Item]:
-        """Buffering: what has waited for the whole slack goes out, and settles."""
+        """Buffering: release and settle what has waited for the whole slack."""
         assert self.learned.clock is not None
         bound = self.learned.clock - self.learned.slack
         self.frontier = max(self.frontier, bound)
@@ -246,7 +246,7 @@ class ReferenceUnit:
         if clock is not None:
             self.frontier = max(self.frontier, clock - holding_time(self.attenuation, slack))
         if updates and clock is not None:
-            # As long as nothing is learned, the newest instant stays open.
+            # Until something is learned, the newest instant stays open.
             self.settled_to = max(self.settled_to, clock - max(slack, 1))
         replayed = []
         if behind:

@@ -1,6 +1,6 @@
-"""Hypothesis strategies: streams in disorder, and the ways to cut them into batches.
+"""Hypothesis strategies: out-of-order streams, and ways to cut them into batches.
 
-For tests of detectors and of betimes itself. Needs hypothesis: `pip install betimes[testing]`.
+For tests of your detectors and of betimes itself. Needs hypothesis: `pip install betimes[testing]`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def disordered(
     max_delay: int = 60,
     payloads: st.SearchStrategy[dict[str, Any]] | None = None,
 ) -> list[Event]:
-    """Events in order of arrival, each delayed by its own time; ties in `ts` are common.
+    """Events in order of arrival, each with a random delay; ties in `ts` are common.
 
     Events occur 0 to `max_gap` apart and arrive 0 to `max_delay` after they occurred, so the slack
-    that any unit needs is bounded. Counter-examples shrink to few events, gaps and delays.
-    Payloads are drawn from `payloads`, and empty without it.
+    that any unit needs is bounded. Counter-examples shrink to few events and short gaps and delays.
+    Payloads are drawn from `payloads`; by default they are empty.
 
     >>> from hypothesis import find
     >>> [event.ts for event in find(disordered(types=["A"]), lambda s: len(s) > 1)]
@@ -62,7 +62,7 @@ def disordered(
 
 @st.composite
 def cut(draw: st.DrawFn, stream: Sequence[T]) -> list[Sequence[T]]:
-    """The stream cut into batches: of one event, of several, the whole at once, some empty.
+    """The stream cut into batches: of one event, of several, or of all at once; some are empty.
 
     >>> from hypothesis import find
     >>> find(cut([1, 2, 3]), lambda batches: len(batches) > 1)
@@ -78,7 +78,7 @@ def cut(draw: st.DrawFn, stream: Sequence[T]) -> list[Sequence[T]]:
 
 
 def engine_options() -> st.SearchStrategy[dict[str, Any]]:
-    """The ways to run an engine that must not show in the result, for `Engine(..., **options)`.
+    """Options for `Engine(..., **options)` that must not change the result.
 
     >>> from hypothesis import find
     >>> find(engine_options(), lambda options: options["attenuation"] < 1)

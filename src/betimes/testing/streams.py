@@ -1,4 +1,4 @@
-"""Streams in disorder, made from a seed: for tests, benchmarks and demonstrations."""
+"""Out-of-order streams, generated from a seed: for tests, benchmarks and demos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from betimes.model import EventBatch
 
 
 def delayed(batch: EventBatch, delays: np.ndarray) -> EventBatch:
-    """The same events in the order in which they arrive if each is delayed by that much.
+    """The same events in order of arrival, if each is delayed by the given time.
 
     >>> batch = EventBatch(np.array([0, 10, 20]), np.zeros(3, np.int32), ("A",))
     >>> delayed(batch, np.array([0, 15, 0])).ts.tolist()
@@ -20,7 +20,7 @@ def delayed(batch: EventBatch, delays: np.ndarray) -> EventBatch:
 def sensor_stream(n: int, *, seed: int = 0, stragglers: float = 0.01, start: int = 0) -> EventBatch:
     """The stream of the benchmarks: 88 % clock events that are 0-5 ms late, the others 5-45 ms.
 
-    Events occur about 100 us apart; a share of `stragglers` is up to 150 ms late.
+    Events occur about 100 us apart; the share `stragglers` of them is up to 150 ms late.
 
     >>> stream = sensor_stream(1000, seed=1)
     >>> len(stream), stream.types

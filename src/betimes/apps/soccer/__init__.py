@@ -1,9 +1,9 @@
 """A football match seen by a real-time locating system, from raw positions to "blocked shot".
 
-- `stadium`: pitch, persons and sensors: `NUREMBERG` (the public recording), `SIMULATED`
-- `recording`: positions as tables, and the stadium's own file format
-- `simulator`: a match made from a seed, with the truth of what happened
-- `disorder`: positions in the order in which they arrive
+- `stadium`: pitch, people and sensors: `NUREMBERG` (the public recording), `SIMULATED`
+- `recording`: positions as tables, and the stadium's file format
+- `simulator`: a match generated from a seed, with the ground truth
+- `disorder`: positions in order of arrival
 - `hierarchy`, `detectors`, `queries`, `scoring`: what is detected, and how well
 
 >>> match = simulate(1.0, seed=1)

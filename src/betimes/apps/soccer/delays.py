@@ -1,4 +1,4 @@
-"""How long positions are under way from a sensor to whoever reads them; `disorder` explains it."""
+"""How long positions are in transit from a sensor to their reader; `disorder` explains it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from types import MappingProxyType
 from betimes.model import OptionError
 
 LARGEST = 64
-"""The most positions that a packet may have."""
+"""The largest number of positions in a packet."""
 
 
 @dataclass(frozen=True)
 class Delays:
-    """How long positions are under way; all times in microseconds."""
+    """How long positions are in transit; all times in microseconds."""
 
     ball_jitter: int = 5_000
-    """Jitter of balls: from 0 to this."""
+    """Jitter of balls: from 0 to this value."""
     jitter_least: int = 5_000
     jitter_typical: int = 15_000
-    """Mean of what comes on top of the least."""
+    """Mean of the jitter above the minimum."""
     jitter_most: int = 100_000
     packet: int = 10
-    """Positions of a sensor that are sent at once."""
+    """Number of positions that a sensor sends in one packet."""
     ball_packet: int = 1
     packet_wait: int = 50_000
-    """A packet is sent if its sensor has been silent for so long."""
+    """A packet is sent if its sensor has been silent for this long."""
     network_least: int = 100
     network_most: int = 900
     burst_every: int = 0
     """Mean time between two bursts; 0: none."""
     burst_least: int = 100_000
     burst_most: int = 300_000
-    """How long nothing comes through before a burst."""
+    """How long nothing gets through before a burst."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
             value = getattr(self, option.name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise OptionError(
-                    f"expected {option.name} to be a whole number of 0 or more (microseconds, or "
-                    f"positions of a packet), got {option.name}={value!r}"
+                    f"expected {option.name} to be a whole number, 0 or more (microseconds, or "
+                    f"positions per packet), got {option.name}={value!r}"
                 )
         for least, most in (
             ("jitter_least", "jitter_most"),
@@ -84,7 +84,7 @@ PRESETS: Mapping[str, Delays] = MappingProxyType(
 
 
 def delays_of(delays: Delays | str) -> Delays:
-    """Delays as they are, or by name."""
+    """The delays, or those with this name."""
     if isinstance(delays, Delays):
         return delays
     if delays not in PRESETS:

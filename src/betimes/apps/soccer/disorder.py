@@ -1,22 +1,22 @@
-"""The disorder of a real-time locating system, put into positions that are in order of time.
+"""Puts ordered positions into the order in which a real-time locating system would deliver them.
 
-Between the moment of a position and its arrival lie, as the papers measured it in the stadium:
+As the papers measured in the stadium, a position is delayed between its time and its arrival by:
 
-1. **Packets.** A sensor sends ten positions at once, when the tenth is there; what is missing after
-   50 ms is not waited for. At 200 positions a second the first of them waits 45 ms. Balls are sent
-   one by one.
-2. **Jitter.** Balls have priority: less than 5 ms. Positions of others are worked out when there is
-   time: 5 ms at least, typically some 20 ms, 100 ms at most. With packets that makes 145 ms.
+1. **Packets.** A sensor sends ten positions at once, when it has the tenth; it does not wait longer
+   than 50 ms for missing ones. At 200 positions per second, the first of them waits 45 ms. Balls
+   send their positions one by one.
+2. **Jitter.** Balls have priority: less than 5 ms. Other positions are computed when there is time:
+   after at least 5 ms, typically about 20 ms, at most 100 ms. With packets that makes 145 ms.
 3. **Network.** Less than 1 ms in a local network, tens of milliseconds in a wide one.
-4. **Bursts.** Every few seconds the receiving end falls behind: nothing but balls comes through for
-   a while, and then all that has piled up arrives ten times as fast as usual.
+4. **Bursts.** Every few seconds the receiver falls behind: only balls get through for a while, and
+   then everything that has piled up arrives ten times as fast as usual.
 
-Positions of one sensor stay in order, because they take the same way (a packet does not overtake
+Positions of one sensor stay in order, because they take the same path (a packet does not overtake
 the one before it). Positions of different sensors do not: nearly all arrive out of order.
 
-Every delay follows from the seed, the sensor and the number of the packet, so that it does not
-matter how the stream is cut into tables. At a time, only positions are held back that may yet be
-overtaken: open packets, and what arrives after the newest position.
+Every delay is determined by the seed, the sensor and the number of the packet, so it does not
+matter how the stream is cut into tables. Only positions that may still be overtaken are held back:
+open packets, and what arrives after the newest position.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 def disordered(
     tables: Iterable[pa.Table], delays: Delays | str = LAN, seed: int = 0
 ) -> Iterator[pa.Table]:
-    """The positions in the order in which they arrive, with `seq` and `arrived`.
+    """The positions in order of arrival, with `seq` and `arrived`.
 
     `delays`: a `Delays`, or the name of one of the `PRESETS`.
     """
@@ -53,7 +53,7 @@ def disordered(
 
 
 class _Arrivals:
-    """What is under way."""
+    """The positions in transit."""
 
     def __init__(self, delays: Delays, seed: int) -> None:
         self._settings = np.array([getattr(delays, field.name) for field in fields(Delays)])
@@ -78,7 +78,7 @@ class _Arrivals:
             yield from self._release(end=True)
 
     def _take(self, table: pa.Table) -> None:
-        """Put a table behind what is held, and send packets that are full."""
+        """Append a table to the held rows, and send packets that are full."""
         for name in ("ts", "type", "sid"):
             if name not in table.column_names:
                 raise EventError(
@@ -102,8 +102,8 @@ class _Arrivals:
     def _check(self, ts: Ints, sid: Ints) -> None:
         if (self._last is not None and ts[0] < self._last) or (np.diff(ts) < 0).any():
             raise EventError(
-                "expected positions in order of time, got an earlier one behind a later one; "
-                "disorder is put into streams that have none, sort them by ts first"
+                "expected positions in order of time, got an earlier one after a later one; "
+                "sort them by ts first"
             )
         if sid.min() < 0 or sid.max() >= _SENSORS:
             raise EventError(
@@ -111,7 +111,7 @@ class _Arrivals:
             )
 
     def _release(self, *, end: bool) -> Iterator[pa.Table]:
-        """Let out what nothing can overtake any more; at the end, everything."""
+        """Release what nothing can overtake any more; at the end, everything."""
         assert self._held is not None
         assert self._last is not None
         first = self._rows - len(self._arrived)
@@ -133,17 +133,17 @@ class _Arrivals:
         yield out
 
     def _keep(self, stay: npt.NDArray[np.bool_]) -> None:
-        """Forget what is out; held rows keep their numbers by what stands before them."""
+        """Drop released rows; held rows keep their numbers."""
         assert self._held is not None
-        # Open packets know their rows by number: numbers count from the first row of all, so rows
-        # that left in between are marked instead of removed, until everything before is gone.
+        # Open packets refer to rows by number, counted from the very first row. So rows released
+        # in between are only marked, and removed once everything before them is gone.
         first_kept = int(np.argmax(stay)) if stay.any() else len(stay)
         self._arrived = np.where(stay, self._arrived, _GONE)[first_kept:]
         self._held = self._held.slice(first_kept)
 
 
 _GONE = -2
-"""The arrival of a held row that was already let out."""
+"""The arrival of a held row that was already released."""
 
 _COUNT, _NUMBER, _TIME, _ARRIVAL, _BALL = range(5)
 (
@@ -154,7 +154,7 @@ _COUNT, _NUMBER, _TIME, _ARRIVAL, _BALL = range(5)
 
 @njit(cache=True)
 def _chance(seed: np.uint64, a: int, b: int, c: int) -> float:
-    """A number from 0 to 1 that follows from the seed and three numbers (splitmix64)."""
+    """A number from 0 to 1 determined by the seed and three numbers (splitmix64)."""
     x = seed
     for part in (a, b, c):
         x = (x ^ np.uint64(part)) + np.uint64(_STEP)
@@ -177,7 +177,7 @@ def _close(
     else:
         room = settings[_JITTER_MOST] - settings[_JITTER_LEAST]
         more = -np.log(1.0 - chance) * settings[_JITTER_TYPICAL]
-        # Beyond the most, chance begins again, so that the most is not a place where many meet.
+        # Beyond the maximum, draw again, so that values do not pile up at the maximum.
         while more > room:
             more -= room
         jitter = settings[_JITTER_LEAST] + more
@@ -196,7 +196,7 @@ def _close(
 
 @njit(cache=True)
 def _after_burst(arrival: int, settings: Ints, seed: np.uint64) -> int:
-    """When something arrives that would come while nothing comes through."""
+    """When something arrives that was due while nothing gets through."""
     every = int(settings[_BURST_EVERY])
     if every == 0:
         return arrival
@@ -216,7 +216,7 @@ def _send(
     ts: Ints, sid: Ints, is_ball: npt.NDArray[np.bool_], number: int, first: int, arrived: Ints,
     state: Ints, packets: Ints, settings: Ints, seed: np.uint64,
 ) -> None:  # fmt: skip
-    """Put positions into packets, and send those that are full or were waited for too long."""
+    """Put positions into packets, and send those that are full or have waited too long."""
     for row in range(len(ts)):
         sensor = sid[row]
         waited = ts[row] - state[sensor, _TIME] >= settings[_WAIT]
@@ -237,7 +237,7 @@ def _time_out(
     now: int, end: bool, first: int, arrived: Ints, state: Ints, packets: Ints, settings: Ints,
     seed: np.uint64,
 ) -> None:  # fmt: skip
-    """Send packets that are not waited for any longer; at the end, all."""
+    """Send packets that have waited long enough; at the end, all."""
     for sensor in range(len(state)):
         if state[sensor, _COUNT] == 0:
             continue

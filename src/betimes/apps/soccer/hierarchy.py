@@ -1,8 +1,8 @@
 """The match as a hierarchy of detectors: from raw positions to chances and momentum.
 
-The lowest level reads tens of thousands of positions a second, as columns; it publishes few events.
-Everything above is small: plain Python where a detector remembers something of its own, a pattern
-where events follow each other.
+The lowest level reads tens of thousands of positions per second, as columns, and publishes few
+events. Everything above is small: plain Python where a detector has its own state, a pattern where
+events follow each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from betimes.engine import Hierarchy
 from betimes.patterns import Pattern, begin, pattern
 
 CLOCK = "ball"
-"""Balls report most often and arrive soonest: they move the clocks."""
+"""Positions of balls are the most frequent and the fastest to arrive, so they move the clocks."""
 INPUTS = ("ball", "player", "referee")
 
 
@@ -38,7 +38,7 @@ def soccer(stadium: Stadium = NUREMBERG) -> Hierarchy:
 
 
 def simulated() -> Hierarchy:
-    """All detectors, for the stadium of the simulator: what a job file can name."""
+    """All detectors, for the stadium of the simulator; a job file can name this function."""
     return soccer(SIMULATED)
 
 

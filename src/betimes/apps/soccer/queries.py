@@ -1,13 +1,13 @@
-"""The four queries of the challenge of 2013, read out of what the hierarchy detects.
+"""The four queries of the 2013 challenge, answered from what the hierarchy detects.
 
-Each takes the changes that an engine gave, or the events that stand after them, and gives a table.
-What was taken back does not show.
+Each takes the changes that an engine returned, or the events that remain after folding them, and
+returns a table. Events that were taken back are not included.
 
-| query | what it gives |
+| query | what it returns |
 |---|---|
-| `running` | of each player: seconds and metres in each intensity, for each window and the game |
-| `possession` | who had the ball, from when to when; `possession_shares`: of players and teams |
-| `heat_map` | of a player: the share of time in each cell of a grid, for any window |
+| `running` | for each player: seconds and metres in each intensity, for each window and the game |
+| `possession` | who had the ball, from when to when; `possession_shares`: by player and by team |
+| `heat_map` | for one player: the share of time in each cell of a grid, for any window |
 | `shots_on_goal` | who shot when, and where the path crosses the goal |
 """
 
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def events_of(found: Iterable[Change | Event], *types: str) -> list[Event]:
-    """The events of these types that stand, in order of time."""
+    """The events of these types that were not taken back, in order of time."""
     changes: list[Change] = []
     events: list[Event] = []
     for item in found:
@@ -38,7 +38,7 @@ def events_of(found: Iterable[Change | Event], *types: str) -> list[Event]:
 
 
 def running(found: Iterable[Change | Event], *, at: int | None = None) -> pa.Table:
-    """Running analysis: what is known of each player at a time, or in the end.
+    """Running analysis: the totals of each player at a given time, or at the end.
 
     >>> totals = {"1min": {"trot": [30.0, 60.0]}, "game": {"trot": [90.0, 200.0]}}
     >>> running([Event("running", 5, {"player": "A2", **totals})]).to_pylist()[1]
@@ -59,7 +59,7 @@ def running(found: Iterable[Change | Event], *, at: int | None = None) -> pa.Tab
 
 
 def possession(found: Iterable[Change | Event]) -> pa.Table:
-    """Who had the ball, from his first hit on; `until` is null for who has it in the end.
+    """Who had the ball, from his first hit on; `until` is null for who has it at the end.
 
     >>> possession([Event("holder", 5, {"player": "A2", "team": "A"})]).to_pylist()
     [{'player': 'A2', 'team': 'A', 'since': 5, 'until': None, 'hits': None}]
@@ -105,10 +105,10 @@ def heat_map(
     since: int = 0,
     until: int | None = None,
 ) -> Floats:
-    """The share of time that a player spent in each cell; a row of the array is one of the grid.
+    """The share of time that a player spent in each cell; each row of the array is a grid row.
 
-    Seconds that end after `since` and not after `until` count, so the last minute before `t` is
-    `since=t - 60_000_000, until=t`.
+    Counts the seconds that end after `since` and not after `until`, so the last minute before `t`
+    is `since=t - 60_000_000, until=t`.
 
     >>> seconds = [
     ...     Event("heat", ts, {"grid": "8x13", "player": ["A2"], "cell": [cell], "share": [1.0]})
@@ -134,7 +134,7 @@ def heat_map(
 
 
 def shots_on_goal(found: Iterable[Change | Event]) -> pa.Table:
-    """Who shot at the goal when: seconds until the path crosses the line, where, and how high."""
+    """Who shot at the goal and when; seconds until the path crosses the line, where, how high."""
     names = ("player", "team", "after", "at", "height")
     rows = [
         (event.ts, *(event[name] for name in names)) for event in events_of(found, "shot_on_goal")

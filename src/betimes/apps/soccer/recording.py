@@ -1,4 +1,4 @@
-"""Positions as a table, and the stadium's own file format.
+"""Positions as a table, and the stadium's file format.
 
 The application works on tables with these columns:
 
@@ -12,17 +12,17 @@ The application works on tables with these columns:
 | `acceleration` | float64 | m/s² |
 | `vx`, `vy`, `vz` | float64 | m/s |
 
-and, where positions stand in order of arrival, `seq` (int64, number of the arrival) and `arrived`
+and, if positions are in order of arrival, `seq` (int64, the number of the arrival) and `arrived`
 (int64, microseconds).
 
-The file format has thirteen whole numbers a line, separated by commas, with or without a line of
-names: sensor, time in picoseconds, place in millimetres, speed in micrometres a second,
-acceleration in micrometres a second squared, and the directions of both as unit vectors times
-10,000. A table has the velocity as a vector and the acceleration as a size, because no detector
-asks for its direction; columns `ax`, `ay`, `az` (m/s²) are read on request and written if present.
+The file format has thirteen integers per line, separated by commas, with or without a header line:
+sensor, time in picoseconds, position in millimetres, speed in micrometres per second, acceleration
+in micrometres per second squared, and the directions of both as unit vectors times 10,000. A table
+has the velocity as a vector and only the magnitude of the acceleration, because no detector needs
+its direction; columns `ax`, `ay`, `az` (m/s²) are read on request and written if present.
 
-Reading is streamed: a file of any size passes through in pieces. Times are cut to microseconds; all
-else keeps its value, so that what was read and written again reads the same.
+Reading is streamed: a file of any size is read in pieces. Times are truncated to microseconds.
+Everything else keeps its value, so reading, writing and reading again gives the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COLUMNS = ("ts", "type", "sid", "x", "y", "z", "speed", "acceleration", "vx", "v
 """The columns of a table, without those of arrival."""
 
 _BLOCK = 4 << 20
-"""Bytes of a file that are parsed at once: some 50,000 positions."""
+"""Bytes of a file that are parsed at once: about 50,000 positions."""
 _INTEGER = r"^\s*[+-]?\d{1,18}\s*$"
 
 Ints = npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class Skipped:
     """Counts rows of a file that could not be used."""
 
     malformed: int = 0
-    """Rows that are not thirteen whole numbers."""
+    """Rows that do not have thirteen integers."""
     unknown: int = 0
     """Rows of sensors that the stadium does not know."""
 
@@ -77,10 +77,10 @@ def read_recording(
     skipped: Skipped | None = None,
     directions: bool = False,
 ) -> Iterator[pa.Table]:
-    """The positions of a file, in tables of so many rows (the last may be shorter).
+    """The positions of a file, in tables of `rows` rows (the last may be shorter).
 
-    The file may be compressed (`.gz`, `.bz2`, `.zst`, `.lz4`). A row that is not thirteen whole
-    numbers, or is of a sensor that the stadium does not know, is an `EventError`; with `skipped`
+    The file may be compressed (`.gz`, `.bz2`, `.zst`, `.lz4`). A row that does not have thirteen
+    integers, or has a sensor that the stadium does not know, is an `EventError`; with `skipped`,
     such rows are left out and counted there. `directions` adds `ax`, `ay`, `az`.
     """
     if rows < 1:
@@ -93,17 +93,17 @@ def read_recording(
 
 
 def write_recording(tables: Iterable[pa.Table], path: str | Path) -> int:
-    """Write positions: as `.parquet`, or else in the stadium's format. Returns how many.
+    """Write positions as `.parquet`, or otherwise in the stadium's format; return their number.
 
-    The stadium's format has a line of names, and no room for `seq` and `arrived`: rows stand in
-    the order in which they come.
+    The stadium's format gets a header line, and has no columns for `seq` and `arrived`: rows are
+    written in the order in which they come.
     """
     path = Path(path)
     return _write_parquet(tables, path) if path.suffix == ".parquet" else _write_csv(tables, path)
 
 
 def cut(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of so many."""
+    """The same rows in tables of `rows` rows."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:
@@ -121,7 +121,7 @@ def cut(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def positions(
     raw: Mapping[str, Ints], stadium: Stadium, *, directions: bool = False
 ) -> pa.Table:  # fmt: skip
-    """Whole numbers as in a file, as a table of positions.
+    """The integers of a file as a table of positions.
 
     >>> raw = {
     ...     name: np.array([value])
@@ -149,7 +149,7 @@ def positions(
 
 
 def raw_positions(table: pa.Table) -> dict[str, Ints]:
-    """A table of positions as the whole numbers of a file: what `positions` makes, undone."""
+    """A table of positions as the integers of a file: the inverse of `positions`."""
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
         raise EventError(
@@ -211,7 +211,7 @@ def _blocks(path: Path, skipped: Skipped | None) -> Iterator[pa.RecordBatch]:
 
 
 def _lines_of_names(path: Path) -> int:
-    """How many lines stand before the numbers; the right number of columns is needed anyway."""
+    """The number of header lines; also checks the number of columns."""
     try:
         with _opened(path) as stream:
             line = stream.read(4096).decode("utf-8", "replace").split("\n", 1)[0]
@@ -233,7 +233,7 @@ def _opened(path: Path) -> Any:
 def _checked(
     batches: Iterable[pa.RecordBatch], path: Path, stadium: Stadium, skipped: Skipped | None
 ) -> Iterator[dict[str, Ints]]:
-    """Rows that can be used, as whole numbers."""
+    """The valid rows, as integers."""
     for batch in batches:
         if skipped is None and any(column.null_count for column in batch.columns):
             raise EventError(
@@ -247,7 +247,7 @@ def _checked(
                 sid = raw["sid"][~known][0]
                 raise EventError(
                     f"expected sensors of the stadium {stadium.name!r} in {path}, got the sensor "
-                    f"{sid}; name the right stadium, or skip such rows"
+                    f"{sid}; pass the right stadium, or skip such rows"
                 )
             skipped.unknown += int((~known).sum())
             raw = {name: column[known] for name, column in raw.items()}
@@ -261,7 +261,7 @@ def _known(sid: Ints, stadium: Stadium) -> npt.NDArray[np.bool_]:
 
 
 def _sound(batch: pa.RecordBatch, skipped: Skipped) -> pa.RecordBatch:
-    """Rows of text that are whole numbers, as numbers."""
+    """The rows of text that are integers, as integers."""
     keep = np.ones(len(batch), dtype=bool)
     for column in batch.columns:
         fits: Any = pc.match_substring_regex(column, _INTEGER)

@@ -1,14 +1,14 @@
-"""How good the detectors are: what they found beside what happened.
+"""How good the detectors are: compares what they found with what happened.
 
-The simulator writes down what happened (`simulator.truth`). A detection *finds* a row of the truth
-if it is of the same kind, names the same player, and their times differ by no more than a
-tolerance. Each row is found at most once and each detection finds at most one, the nearest in time
-first. What is left of the truth was *missed*, what is left of the detections is *false*.
+The simulator records what happened (`simulator.truth`). A detection *finds* a row of the truth if
+it has the same kind and player, and their times differ by no more than a tolerance. Each row is
+found at most once and each detection finds at most one, the nearest in time first. Truth that no
+detection finds was *missed*; detections that find nothing are *false*.
 
 The tolerance is 20 ms: a contact takes 5 ms and the ball reports every half millisecond, so a hit
-is dated to a few samples, and no player hits the ball twice within 20 ms. When a ball crosses a
-line is less certain: one that hardly rolls any more, at 0.1 m/s, takes 50 ms to cross the half
-centimetre by which its place is uncertain. So it is 100 ms there.
+is dated to within a few samples, and no player hits the ball twice within 20 ms. The time at which
+a ball crosses a line is less certain: a ball that hardly moves, at 0.1 m/s, takes 50 ms to cross
+the half centimetre by which its position is uncertain. So the tolerance is 100 ms there.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from betimes.model.change import Change, fold
 TOLERANCE = 20_000
 """Microseconds."""
 LINE_TOLERANCE = 100_000
-"""The same for a ball that crosses a line."""
+"""The tolerance for a ball that crosses a line."""
 KINDS = (
     "hit", "possession", "pass", "unsuccessful_pass", "double_pass", "shot", "shot_on_goal",
     "blocked_shot", "save", "goal", "out", "throw_in", "corner", "goal_kick", "kick_off",
 )  # fmt: skip
-"""What the truth tells, and the hierarchy detects under the same name."""
+"""The kinds of truth that the hierarchy detects under the same name."""
 _OTHER = {
     "pass": "to",
     "unsuccessful_pass": "to",
@@ -38,7 +38,7 @@ _OTHER = {
     "blocked_shot": "shooter",
     "save": "shooter",
 }
-"""Where a detection names the second player."""
+"""The payload column in which a detection names the second player."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Occurrence:
 
 
 def detected(changes: Iterable[Change]) -> list[Event]:
-    """The events that stand after all changes, in order of time."""
+    """The events that remain after all changes, in order of time."""
     found = fold(changes)
     events = (Event(type, ts, json.loads(text)) for (type, ts, text) in found.elements())
     return sorted(events, key=lambda event: event.ts)
@@ -99,7 +99,7 @@ def score(events: Iterable[Event], truth: pa.Table) -> dict[str, Score]:
 
 
 def table(scores: Mapping[str, Score]) -> pa.Table:
-    """Scores as a table, a row a kind."""
+    """Scores as a table, one row per kind."""
     rows = scores.values()
     return pa.table(
         {
@@ -112,7 +112,7 @@ def table(scores: Mapping[str, Score]) -> pa.Table:
 
 
 def differences(events: Iterable[Event], truth: pa.Table) -> Iterator[tuple[str, Occurrence]]:
-    """What was missed and what is false, one by one: for those who look for the reason."""
+    """What was missed and what is false, one by one, to look for the reason."""
     happened = _grouped(_from_truth(truth))
     found = _grouped(_from_events(events))
     for kind in KINDS:
@@ -128,7 +128,7 @@ def _matched(kind: str, happened: list[Occurrence], found: list[Occurrence]) -> 
 
 
 def _pairs(kind: str, happened: list[Occurrence], found: list[Occurrence]) -> dict[int, int]:
-    """Rows of the truth with the detections that find them, the nearest in time first."""
+    """Rows of the truth with the detections that find them, nearest in time first."""
     tolerance = LINE_TOLERANCE if kind in ("out", "goal") else TOLERANCE
     close = sorted(
         (abs(row.ts - other.ts), n, m)

@@ -1,9 +1,9 @@
 """Who and what carries a sensor, and where the pitch is.
 
-A real-time locating system knows sensors by number only. A `Stadium` says what each number means:
-a ball, or a leg, an arm or the torso of a person; which person, of which team, in which role. It
-also has the pitch and the goals, in metres. The origin is on one touch-line, half-way: `x` runs
-across the pitch, `y` along it, and the goals stand at both ends of `y`; `z` is the height.
+A real-time locating system identifies sensors only by number. A `Stadium` says what each number
+means: a ball, or a leg, an arm or the torso of a person; which person, in which team and role. It
+also has the pitch and the goals, in metres. The origin is in the middle of one touch-line: `x` runs
+across the pitch, `y` along it, and the goals are at both ends of `y`; `z` is the height.
 
 Look-ups by sensor are arrays, so that a detector can translate a whole column at once:
 
@@ -29,11 +29,11 @@ import numpy.typing as npt
 from betimes.model import OptionError
 
 KINDS = ("ball", "leg", "arm", "torso")
-"""Where a sensor sits; `Stadium.kind_of` gives the index, -1 for a sensor that is not known."""
+"""What a sensor is attached to; `Stadium.kind_of` has the index, -1 for unknown sensors."""
 TYPES = ("ball", "player", "referee")
-"""Types of events; `Stadium.type_of` gives the index, -1 for a sensor that is not known."""
+"""Types of events; `Stadium.type_of` has the index, -1 for unknown sensors."""
 TEAMS = ("", "A", "B")
-"""`Stadium.team_of` gives the index."""
+"""`Stadium.team_of` has the index."""
 NOBODY = -1
 
 Codes = npt.NDArray[np.int32]
@@ -68,13 +68,13 @@ class Pitch:
         return (self.left + self.right) / 2, (self.bottom + self.top) / 2
 
     def contains(self, x: float, y: float) -> bool:
-        """Whether a place is on the pitch, lines included."""
+        """Whether a position is on the pitch, including the lines."""
         return self.left <= x <= self.right and self.bottom <= y <= self.top
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who carries sensors."""
+    """Someone who wears sensors."""
 
     name: str
     team: str
@@ -98,16 +98,16 @@ class Stadium:
     sensors: Mapping[int, tuple[str, int]]
     """By number: the kind (one of `KINDS`) and the index of the person, `NOBODY` for balls."""
     halves: tuple[tuple[int, int], ...]
-    """Begin and end of each half, in microseconds of the recording."""
+    """Start and end of each half, in microseconds of the recording."""
     first_goal: str = "B"
-    """The team that defends the first goal in the first half; sides change with every half."""
+    """The team that defends the first goal in the first half; teams change sides every half."""
 
     def __post_init__(self) -> None:
         for sid, (kind, person) in self.sensors.items():
             known = person == NOBODY if kind == "ball" else 0 <= person < len(self.persons)
             if sid < 0 or kind not in KINDS or not known:
                 raise OptionError(
-                    f"expected a sensor number of 0 or more with a kind of {KINDS} and the index "
+                    f"expected a sensor number, 0 or more, with a kind of {KINDS} and the index "
                     f"of a person (-1 for balls), got {sid}: {(kind, person)!r}"
                 )
 
@@ -211,9 +211,9 @@ def _nuremberg() -> Stadium:
 def _simulated() -> Stadium:
     """The papers' 144 transmitters, on the pitch of the public recording.
 
-    Three balls at 2,000 positions a second and 141 other sensors at 200 make 34,200 a second, or
-    2.22 million in the papers' 65 seconds. The 141 are: both legs and both arms of eleven players
-    a team, of five substitutes a team, and of three referees (35 persons), and one at the torso of
+    Three balls at 2,000 positions per second and 141 other sensors at 200 make 34,200 per second,
+    or 2.22 million in the papers' 65 seconds. The 141 are: both legs and both arms of eleven
+    players and five substitutes per team and of three referees (35 people), and one at the torso of
     the first referee.
     """
     squad = [

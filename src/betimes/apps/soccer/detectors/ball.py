@@ -1,4 +1,4 @@
-"""What happens to the ball: hits, shots, out, goals, and how play goes on after that."""
+"""What happens to the ball: hits, shots, out, goals, and how play restarts after that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CENTRE = 1.0
 
 
 class PlayerHitsBall:
-    """A ball is hit: by the nearest of those who are around. Without anybody it is a bounce."""
+    """A ball is hit by the nearest player around it. If nobody is around, it bounced."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
 
@@ -32,9 +32,9 @@ class PlayerHitsBall:
 
 @dataclass
 class Shots:
-    """A hit after which the ball flies at the goal of the other team: a shot, maybe on goal.
+    """A hit after which the ball flies towards the other team's goal: a shot, maybe on goal.
 
-    How it flies is known when the peak of acceleration is over, a few milliseconds later.
+    Its path is known when the peak of acceleration has ended, a few milliseconds later.
     """
 
     stadium: ClassVar[Stadium] = NUREMBERG
@@ -65,7 +65,7 @@ class Shots:
 class Whistle:
     """The ball in play leaves the pitch: out, or a goal.
 
-    The ball in play is the one that was hit last. After it has left the pitch nothing counts until
+    The ball in play is the one that was hit last. After it has left the pitch, nothing counts until
     a ball is hit again.
     """
 
@@ -91,7 +91,7 @@ class Whistle:
 
 @dataclass
 class Restarts:
-    """How play goes on after out or a goal: with the next hit. The first hit may be a kick-off."""
+    """How play restarts after out or a goal: with the next hit. The first hit may be a kick-off."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
 
@@ -122,14 +122,14 @@ class Restarts:
 
 
 def interruption(event: Event) -> Event:
-    """The time in which the ball was not in play, dated back to when it left the pitch."""
+    """How long the ball was not in play, dated back to when it left the pitch."""
     payload = {"until": event.ts, "ended": event.type}
     return Event("interruption", event["stopped"], payload)
 
 
 @dataclass
 class Score:
-    """How it stands."""
+    """The score."""
 
     a: int = 0
     b: int = 0

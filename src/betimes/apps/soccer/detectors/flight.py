@@ -1,8 +1,8 @@
 """Where a ball will fly: the projection that decides whether a hit is a shot, and one on goal.
 
-The challenge asks whether the projected path crosses the goal within 1.5 s. Projected is the path
-of free fall from place and velocity after the hit, without drag; a ball that comes down rolls on
-along the ground.
+The challenge asks whether the projected path crosses the goal within 1.5 s. The projected path is
+free fall from the position and velocity after the hit, without drag; a ball that comes down rolls
+on along the ground.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ HORIZON = 1.5
 HARD = 12.0
 """How fast a ball that misses the goal must leave the foot to be called a shot, in m/s."""
 BESIDE, ABOVE = 3.5, 5.0
-"""How far beside a post, and how high, such a shot may pass, in metres."""
+"""How far from a post, and how high, such a shot may pass, in metres."""
 GRAVITY = 9.81
 
 Vector = tuple[float, float, float]
 
 
 def arrival(goal: Goal, place: Vector, velocity: Vector) -> Vector | None:
-    """Seconds until a ball crosses a goal's line, where and how high; None if it does not in time.
+    """When (in seconds), where and how high a ball crosses a goal line; None if not in time.
 
     >>> arrival(Goal(22.0, 30.0, 34.0), (26.0, 24.0, 0.1), (2.0, 20.0, 1.0))
     (0.5, 27.0, 0.0)
@@ -42,6 +42,6 @@ def is_on_goal(goal: Goal, there: Vector) -> bool:
 
 
 def is_shot(goal: Goal, there: Vector, velocity: Vector) -> bool:
-    """Whether it is a shot, on goal or not far past it."""
+    """Whether it is a shot: on goal, or just past it."""
     close = goal.left - BESIDE <= there[1] <= goal.right + BESIDE and there[2] <= ABOVE
     return is_on_goal(goal, there) or (close and math.hypot(*velocity) >= HARD)

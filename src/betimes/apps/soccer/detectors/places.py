@@ -1,4 +1,4 @@
-"""Where players are: heat maps, and the line of offside."""
+"""Where players are: heat maps, and the offside line."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from betimes.apps.soccer.stadium import NUREMBERG, Stadium
 from betimes.model import Event
 
 GRIDS = {"8x13": (8, 13), "16x25": (16, 25), "32x50": (32, 50), "64x100": (64, 100)}
-"""Cells across the pitch and along it."""
+"""Numbers of cells across the pitch and along it."""
 SECOND = 1_000_000
 
 
 @dataclass
 class HeatMap:
-    """In which cell of each grid every player spent the last second, once a second.
+    """The cells of each grid in which every player spent the last second, once a second.
 
-    An event has the shares of one second, so maps of any window are sums of events
-    (`queries.heat_map`), and nothing has to be kept here for longer than that second.
+    An event has the shares of one second, so the map of any window is a sum of events
+    (`queries.heat_map`), and this detector keeps nothing for longer than that second.
     """
 
     stadium: ClassVar[Stadium] = NUREMBERG
@@ -31,12 +31,12 @@ class HeatMap:
     deadline: int | None = None
 
     def on_event(self, event: Event) -> None:
-        # A frame ends the tick it stands for: that of a full second belongs to the second before.
+        # A frame comes at the end of its tick: one at a full second belongs to the second before.
         self.deadline = ((event.ts - 1) // self.every + 1) * self.every + 1
         self.frames.append(event)
 
     def on_time(self, ts: int) -> Iterator[Event]:
-        """The second is over."""
+        """The second has ended."""
         for grid in GRIDS:
             yield self._shares(grid, ts - 1)
         self.frames.clear()
@@ -65,7 +65,7 @@ class HeatMap:
 
 @dataclass
 class OffsideLine:
-    """Where the last man but one of each team stands, told when it has moved by a metre."""
+    """Where the second-last player of each team stands, reported when it has moved by a metre."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
     step: ClassVar[float] = 1.0

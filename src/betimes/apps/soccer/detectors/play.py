@@ -12,17 +12,17 @@ from betimes.apps.soccer.stadium import NUREMBERG, Stadium
 from betimes.model import Event
 
 SHORTEST = 3.0
-"""How far a ball must come to be passed, in metres."""
+"""How far a ball must travel to count as a pass, in metres."""
 PRESSED = 5.0
-"""How near an opponent must be to put somebody under pressure, in metres."""
+"""How near an opponent must be to put a player under pressure, in metres."""
 
 
 @dataclass
 class Possession:
     """Who has the ball, as the challenge defines it: from his hit to another player's, or out.
 
-    `holder` tells at once that somebody has won the ball. `possession` is told when it is over,
-    and dated back to the first hit.
+    `holder` is published as soon as a player wins the ball. `possession` is published when it ends,
+    dated back to the first hit.
     """
 
     first: Event | None = None
@@ -45,10 +45,10 @@ class Possession:
 
 @dataclass
 class Pass:
-    """A hit that is no shot, and the next is another player's, 3 m away or more.
+    """A hit that is not a shot, followed by a hit of another player at least 3 m away.
 
-    If he is of the other team the pass was unsuccessful. Both are dated back to the kick. `since`
-    is when the player who kicks came to the ball.
+    If that player is in the other team, the pass was unsuccessful. Both are dated back to the kick.
+    `since` is when the kicking player got the ball.
     """
 
     last: Event | None = None
@@ -84,19 +84,19 @@ class Pass:
 
 
 def dribble(event: Event) -> Event | None:
-    """A player has hit the ball three times or more, and nobody else."""
+    """A player has hit the ball three times or more in a row."""
     return Event("dribble", event.ts, event.payload) if event["hits"] >= 3 else None
 
 
 def interception(event: Event) -> Event:
-    """Somebody wins the ball from the other team; dated when he hits it."""
+    """A player wins the ball from the other team; dated at his hit."""
     payload = {"player": event["to"], "team": event["to_team"], "from": event["player"]}
     return Event("interception", event["received"], payload)
 
 
 @dataclass
 class Duels:
-    """Players of both teams come near a ball at the same time."""
+    """Players of both teams are near a ball at the same time."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
 
@@ -118,7 +118,7 @@ class Duels:
 
 @dataclass
 class TeamPossession:
-    """Which team has the ball: told when another team wins it, with the time of both so far."""
+    """Which team has the ball, published when it changes, with both teams' times so far."""
 
     team: str | None = None
     since: int = 0
@@ -144,7 +144,7 @@ class TeamPossession:
 
 @dataclass
 class Pressing:
-    """Two opponents or more are within 5 m of the player who has the ball."""
+    """At least two opponents are within 5 m of the player who has the ball."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
 
@@ -175,9 +175,9 @@ class Pressing:
 
 @dataclass
 class Attack:
-    """The ball comes into the last third while a team has it; a counter-attack if it was quick.
+    """A team brings the ball into the last third; a counter-attack if it was quick.
 
-    Quick is within 8 s of winning the ball in the own half.
+    Quick means within 8 s of winning the ball in its own half.
     """
 
     stadium: ClassVar[Stadium] = NUREMBERG
@@ -199,14 +199,14 @@ class Attack:
         return Event("attack", event.ts, payload)
 
     def _forward(self, won: Event, y: float) -> float:
-        """How far along the pitch a place is, seen from the own goal: from 0 to 1."""
+        """How far along the pitch a position is, seen from the team's own goal: from 0 to 1."""
         own = self.stadium.defended(won["team"], won.ts).y
         other = self.stadium.attacked(won["team"], won.ts).y
         return (y - own) / (other - own)
 
 
 def counter_attack(event: Event) -> Event | None:
-    """An attack that came quickly out of the own half."""
+    """An attack that came quickly out of the team's own half."""
     if not event["counter"]:
         return None
     return Event("counter_attack", event.ts, {"team": event["team"], "won": event["won"]})

@@ -1,16 +1,16 @@
 """Level 1: detectors that read raw positions, per batch and as columns.
 
-A stadium sends tens of thousands of positions a second; what leaves this level is a few hundred
+A stadium sends tens of thousands of positions per second; this level publishes a few hundred
 events. Each detector here is a compiled loop (`kernel.py`) with its state in arrays.
 
-| detector | tells |
+| detector | publishes |
 |---|---|
 | `Proximity` | `near`, `not_near`: a player comes within 1 m of a ball, or leaves it |
 |  | `around`: who is within 1 m of a ball while it is accelerated by 55 m/s2 or more |
-| `Peaks` | `peak`: an acceleration by 55 m/s2 or more is over; velocity before and after |
+| `Peaks` | `peak`: an acceleration by 55 m/s2 or more has ended; velocity before and after |
 | `Crossings` | `crossed`: a ball leaves the pitch, and where |
-| `BallTrack` | `ball_track`: place and velocity of a ball on the pitch, fifty times a second |
-| `PlayerTrack` | `frame`: place and speed of all players, ten times a second |
+| `BallTrack` | `ball_track`: position and velocity of a ball on the pitch, fifty times a second |
+| `PlayerTrack` | `frame`: position and speed of all players, ten times a second |
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from betimes.apps.soccer.stadium import NUREMBERG, Goal, Stadium
 from betimes.model import Derived, EventBatch
 
 KICK = 55.0
-"""Acceleration in m/s2 from which the challenge calls it a hit."""
+"""Acceleration in m/s2 from which the challenge counts a hit."""
 REACH = 1.0
-"""How near a ball must be to a sensor of a player to be hit by him, in metres."""
+"""How near a player's sensor must be to a ball for him to hit it, in metres."""
 LEAVE = 1.25
-"""How far it must be not to be near any more: further, or noise would make a player come and go."""
+"""From which distance a player is no longer near: larger, or noise would make him come and go."""
 HOLD = 3_000
-"""A peak is over when the acceleration was below for so long, in microseconds."""
+"""A peak ends when the acceleration has been low for this long, in microseconds."""
 LONGEST = 20_000
-"""No contact lasts longer: a peak is told by then."""
+"""No contact lasts longer than this: a peak is published by then."""
 STALE = 250_000
-"""Where a limb was so long ago says nothing any more."""
+"""A position of a limb older than this is ignored."""
 TICK = 100_000
 """The time between two frames."""
 BALL_TICK = 20_000
 """The time between two reports of a ball."""
 SPAN = 5
-"""Speed is measured over so many ticks: shorter, and each stride would show."""
+"""Speed is measured over this many ticks; with fewer, each stride would show."""
 BACK = 0.1
-"""A ball that was out is in again when it is so far inside, in metres."""
+"""A ball that was out is in again when it is this far inside, in metres."""
 
 
 class _Raw:
-    """What all have in common: the stadium."""
+    """What all these detectors have in common: the stadium."""
 
     stadium: ClassVar[Stadium] = NUREMBERG
     sensors: ClassVar[Sensors] = Sensors(NUREMBERG)
@@ -63,7 +63,7 @@ def _through(goal: Goal, x: float, z: float) -> bool:
 
 
 class Peaks(_Raw):
-    """A ball is accelerated as only a contact does; with its velocity before and after."""
+    """A ball is accelerated as only a contact can; with its velocity before and after."""
 
     columns = ("sid", "x", "y", "z", "vx", "vy", "vz", "acceleration")
 
@@ -94,10 +94,10 @@ class Peaks(_Raw):
 
 
 class Proximity(_Raw):
-    """Who is near a ball: comings and goings, and all who are there when it is hit.
+    """Who comes near a ball and leaves it, and everyone who is there when it is hit.
 
-    Each peak of acceleration has one `around`: as soon as somebody is within reach, or else with
-    nobody when the peak is over.
+    Each peak of acceleration has one `around`: as soon as someone is within reach, or, with nobody,
+    when the peak ends.
     """
 
     columns = ("sid", "x", "y", "z", "acceleration")
@@ -139,7 +139,7 @@ class Proximity(_Raw):
     def _around(
         self, columns: Floats, rows: Ints, balls: Ints, persons: Ints, distances: Floats
     ) -> Derived:
-        """One event for each peak, with all who are around the ball."""
+        """One event per peak, with everyone who is around the ball."""
         players: list[list[str]] = []
         metres: list[list[float]] = []
         first = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -222,8 +222,8 @@ class BallTrack(_Raw):
 class PlayerTrack(_Raw):
     """Where all players are and how fast they run, ten times a second.
 
-    A player is where the mean of his two legs is, over a tick; his speed is how far he came in the
-    last half second. The sway of a stride cancels out.
+    A player's position is the mean of his two legs over a tick; his speed is the distance he
+    covered in the last half second. The sway of a stride cancels out.
     """
 
     columns = ("sid", "x", "y")

@@ -1,9 +1,9 @@
-"""How players run: their intensity, their runs, and what it comes to over windows of time.
+"""How players run: their intensity, their runs, and the totals over windows of time.
 
-Intensities and windows are those of the challenge of 2013. A run is a stretch of time with one
-intensity; one that is shorter than a second joins the next. So it is known a second after it began
-how somebody runs, and `intensity` is dated back to when it began; a `run` is told, and dated, when
-it is over.
+Intensities and windows are those of the 2013 challenge. A run is a stretch of time with one
+intensity; a run shorter than a second is merged into the next. So the intensity is known one second
+after a run begins, and `intensity` is dated back to the beginning; a `run` is published, and dated,
+when it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from betimes.model import Event
 
 INTENSITIES = ("stand", "trot", "low", "medium", "high", "sprint")
 LIMITS = (1.0, 11.0, 14.0, 17.0, 24.0)
-"""The largest speed of each intensity but the last, in km/h."""
+"""The highest speed of each intensity except the last, in km/h."""
 SHORTEST = 1_000_000
 MINUTE = 60_000_000
 WINDOWS = {"1min": MINUTE, "5min": 5 * MINUTE, "10min": 10 * MINUTE, "20min": 20 * MINUTE}
@@ -49,7 +49,7 @@ class Runs:
     deadline: int | None = None
 
     def on_time(self, ts: int) -> Iterator[Event]:  # noqa: ARG002 - it is the deadline
-        """There are no frames any more: all runs ended with the last one."""
+        """No more frames arrive: all runs ended with the last one."""
         self.deadline = None
         for player in list(self.seen):
             yield from self._end(player, self.seen.pop(player))
@@ -102,7 +102,7 @@ def sprint(event: Event) -> Event | None:
 class RunningTotals:
     """Time and distance of one player in each intensity: over windows, and since the beginning.
 
-    A run that began before a window counts in proportion.
+    A run that began before a window counts proportionally.
     """
 
     ends: deque[int] = field(default_factory=deque)

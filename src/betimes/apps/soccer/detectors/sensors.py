@@ -1,7 +1,7 @@
 """What the detectors of the lowest level know about the stadium: who wears which sensor.
 
-Class attributes of a detector are its configuration, attributes of the object are its state. So
-`configured` makes a class for a stadium, and snapshots hold nothing but what changes.
+Class attributes of a detector are its configuration; attributes of the object are its state. So
+`configured` makes a class for a stadium, and snapshots contain only what changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Kind = TypeVar("Kind", bound=type)
 
 TOUCHING = ("leg", "arm", "torso")
-"""Kinds of sensors that tell where a person is."""
+"""Kinds of sensors that show where a person is."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Sensors:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Those who play, by their numbers."""
+        """The players, by number."""
         return tuple(person.name for person in self.stadium.persons if person.plays)
 
     @cached_property
@@ -48,7 +48,7 @@ class Sensors:
 
     @cached_property
     def limbs(self) -> Ints:
-        """All sensors of players, numbered through."""
+        """All sensors of players, numbered consecutively."""
         worn = self._worn(TOUCHING)
         return self._table({sid: number for number, (sid, _, _) in enumerate(worn)})
 
@@ -58,7 +58,7 @@ class Sensors:
         return np.array([person for _, person, _ in self._worn(TOUCHING)], np.int64)
 
     def _worn(self, kinds: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Sensors of these kinds: sensor, number of the player, how many he wears before it."""
+        """Sensors of these kinds: sensor, number of the player, index among his sensors."""
         number = {name: n for n, name in enumerate(self.names)}
         worn: dict[str, int] = {}
         found = []
@@ -77,7 +77,7 @@ class Sensors:
 
 
 def look_up(table: Ints, sids: npt.NDArray[Any]) -> Ints:
-    """The table's values for sensors; -1 for those that the stadium does not have."""
+    """The table's values for sensors; -1 for those that the stadium does not know."""
     known = (sids >= 0) & (sids < len(table) - 1)
     return table[np.where(known, sids, len(table) - 1)]
 

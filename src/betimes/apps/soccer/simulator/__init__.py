@@ -5,9 +5,9 @@
 >>> table.num_rows, table.column_names[:6]
 (51300, ['ts', 'type', 'sid', 'x', 'y', 'z'])
 
-Inside, from the outside in: `match` (the public face), `director` (who does what), `kicks`,
-`restarts` and `tactics` (what can be done), `checks` (what can be told from positions), `physics`
-(how ball and people move), `sensors` (what is reported), `truth` (what it is called).
+The modules, from the outside in: `match` (the public interface), `director` (who does what),
+`kicks`, `restarts` and `tactics` (what can be done), `checks` (what can be seen from positions),
+`physics` (how the ball and people move), `sensors` (what is reported), `truth` (what it is called).
 """
 
 from betimes.apps.soccer.simulator.match import Match, simulate

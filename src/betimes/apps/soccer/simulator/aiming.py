@@ -1,4 +1,4 @@
-"""A player at the ball: what he sees, and when somebody can have the ball that he plays."""
+"""A player at the ball: what he sees, and when someone can reach the ball that he plays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from betimes.apps.soccer.stadium import Goal
 REACH = 0.3
 """Metres between body and ball at a contact."""
 LOW = 0.065
-"""Height up to which a foot plays the ball: from there it drops without a bounce."""
+"""Height up to which a foot can play the ball; from there it drops without a bounce."""
 
 
 @dataclass
 class AtBall:
-    """The person at the ball and everybody around."""
+    """The person at the ball and everyone around."""
 
     scene: Scene
     person: int
@@ -40,7 +40,7 @@ class AtBall:
         self.ahead = 1.0 if self.goal.y > 0 else -1.0
 
     def mate(self, low: float, high: float) -> int | None:
-        """A team mate at a distance, rather one who is ahead."""
+        """A team mate at a distance, preferably one who is ahead."""
         offset = self.scene.place - self.at
         away = np.hypot(*offset.T)
         fit = self.mates & (away > low) & (away < high)
@@ -51,7 +51,7 @@ class AtBall:
         return int(self.rng.choice(len(weights), p=weights / weights.sum()))
 
     def sent(self, velocity: Floats) -> Path:
-        """The way of the ball if it leaves with a velocity."""
+        """The path of the ball if it leaves with a velocity."""
         return sent(self.scene, velocity, self.box)
 
     def meet(
@@ -65,7 +65,7 @@ class AtBall:
         behind: bool = False,
         drift: float = 0.4,
     ) -> Plan | None:
-        """The first moment in a window at which the person can be at the ball."""
+        """The first moment in a window at which the person can reach the ball."""
         last = min(window[1], path.ticks - 1, (path.crossing or path.ticks) - 100)
         ticks = np.arange(-(-window[0] // TICKS) * TICKS, last, TICKS)
         if not len(ticks):
@@ -77,7 +77,7 @@ class AtBall:
         fit &= np.hypot(*(places[:, :2] - self.at).T) >= apart
         for bounce in path.bounces:
             near = np.hypot(*(places[:, :2] - path.places[bounce, :2]).T) < 2.2
-            # A contact just before a bounce takes its place; one just after has it too near.
+            # A contact just before a bounce prevents it; one just after is too close to it.
             fit &= ~((ticks > bounce - CONTACT) & near)
         if not fit.any():
             return None
@@ -89,22 +89,22 @@ class AtBall:
         return Plan(path.first(tick), Contact(person, "play"), body, meeting, motion)
 
     def dead(self, path: Path) -> Plan | None:
-        """A ball that crosses a line, until play goes on."""
+        """A ball that crosses a line, until play restarts."""
         if path.crossing is None or path.crossing > 5000:
             return None
         return self.restarts.after(self.scene, path, self.team, self.rng)
 
     def wants_shot(self) -> bool:
-        """Whether this is a place to shoot from."""
+        """Whether this is a position to shoot from."""
         return shooting_place(self.at, self.goal)
 
 
 def _run(time: Floats) -> Floats:
-    """How far one gets in a time, from standing, without hurry."""
+    """How far a person gets in a time, starting from rest, without hurry."""
     return np.where(time < 1.0, 2.2 * time**2, 2.2 + 4.5 * (time - 1.0))
 
 
 def shooting_place(at: Floats, goal: Goal) -> bool:
-    """Whether one would shoot at a goal from a place."""
+    """Whether a player would shoot at a goal from a position."""
     x, y = float(at[0]), float(at[1])
     return 5.0 < abs(goal.y - y) < 21.0 and abs(x - goal.centre) < 13.0

@@ -1,14 +1,14 @@
-"""Whether what is planned can be told from positions alone.
+"""Whether a plan can be recognised from positions alone.
 
-The truth is defined by thresholds, and sensors have noise. A plan that comes close to a threshold
-would have a truth that nobody could be held to, so it is thrown away and another one made:
+The truth is defined by thresholds, and sensors have noise. No detector could be expected to
+recognise a plan that comes close to a threshold, so it is discarded and another one made:
 
-- who hits the ball is near it, and everybody else clearly farther away;
-- nobody is near a place where the ball bounces, which also is a peak of acceleration;
+- the player who hits the ball is near it, and everyone else is clearly farther away;
+- nobody is near a place where the ball bounces, because a bounce is also a peak of acceleration;
 - the ball does not fly through people;
-- it keeps clear of the lines or crosses them clearly, and goals are clearly inside the frame;
-- shots are clearly on goal or not, shots or not, in time or not;
-- two hits in a row are clearly nearer or farther apart than a pass is long.
+- it stays clear of the lines or crosses them clearly, and goals are clearly inside the frame;
+- shots are clearly on goal or not, clearly shots or not, clearly in time or not;
+- the distance between two hits in a row is clearly shorter or longer than the minimum of a pass.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from betimes.apps.soccer.simulator.truth import (
 from betimes.apps.soccer.stadium import Goal, Stadium
 
 _OTHERS = 0.75
-"""Metres that bodies of others keep from a contact: their legs may be nearer, but not nearest."""
+"""Metres that others' bodies stay away from a contact; their legs may be nearer, not nearest."""
 _BOUNCE = 1.55
 _BODY = 0.4
 _AFTER = TICKS
-"""Ticks after the beginning of a contact at which its result is read."""
+"""Ticks after the start of a contact at which its result is read."""
 
 
 def clear_shot(ball: Ball, goal: Goal) -> bool:
-    """Whether there is no doubt if a hit is a shot, and if it is on goal."""
+    """Whether it is clear if a hit is a shot, and if it is on goal."""
     there = projected(ball, goal)
     if there is None or there.time > 1.07 * SHOT_TIME:
         return True
@@ -52,7 +52,7 @@ def clear_shot(ball: Ball, goal: Goal) -> bool:
     for x in (-1.0, 0.0, 1.0):
         for z in (-1.0, 0.0, 1.0):
             for faster in (0.95, 1.0, 1.05):
-                # A longer way leaves more room for doubt: half a metre a second of flight.
+                # A longer flight leaves more room for doubt: half a metre per second of flight.
                 doubt = 0.12 + 0.5 * there.time
                 other = Ball(
                     ball.x + x * doubt, ball.y, max(0.0, ball.z + z * doubt),
@@ -74,7 +74,7 @@ def _reaches(ball: Ball, goal: Goal) -> bool:
 
 
 def sound_path(plan: Plan, stadium: Stadium, hitter: int, goal: Goal) -> bool:
-    """Checks that need the ball only."""
+    """Checks that need only the ball."""
     path, crossing = plan.path, plan.path.crossing
     after = ball_at(path, _AFTER)
     if not clear_shot(after, goal):
@@ -113,7 +113,7 @@ def _clear_crossing(ball: Ball, stadium: Stadium) -> bool:
 
 
 def sound_people(plan: Plan, places: Floats, hitter: int) -> bool:
-    """Checks that need everybody's places, step by step."""
+    """Checks that need everyone's position, step by step."""
     steps = plan.path.ticks // TICKS
     away = np.hypot(*(places[steps] - plan.meeting[:2]).T)
     own = away[plan.next.person]
@@ -128,7 +128,7 @@ def sound_people(plan: Plan, places: Floats, hitter: int) -> bool:
 
 
 def _flies_free(plan: Plan, places: Floats, hitter: int) -> bool:
-    """Whether the ball in play goes through nobody's body."""
+    """Whether the ball in play passes through nobody's body."""
     until = plan.path.ticks if plan.path.crossing is None else plan.path.crossing
     ball = plan.path.places[:until:TICKS]
     low = ball[:, 2] < 1.8

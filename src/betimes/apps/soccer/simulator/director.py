@@ -1,16 +1,16 @@
-"""The director: lets the match go from contact to contact.
+"""The director: moves the match from contact to contact.
 
-At each contact it drafts what the player might do, sees where ball and people would go, and takes
-the first draft that stands up to the checks. So the match is a chain of plans that work, and
-what happened is known exactly. What makes sense after a contact follows from its *manner*:
+At each contact it drafts what the player might do, works out where the ball and people would go,
+and takes the first draft that passes the checks. So the match is a chain of plans that work, and
+what happened is known exactly. The *manner* of a contact decides what can come after it:
 
 - `play`: anything: dribble, pass, shot, a pass that is intercepted, a ball over the line;
-- `deflect`, `parry`: the ball comes off a defender or a keeper;
+- `deflect`, `parry`: the ball bounces off a defender or a keeper;
 - `catch`: a keeper holds the ball; `release`: and kicks it;
-- `throw_in`, `corner`, `goal_kick`, `kick_off`: play goes on.
+- `throw_in`, `corner`, `goal_kick`, `kick_off`: play restarts.
 
-A match of the simulator is livelier than a real one: there is a shot every ten seconds or so. What
-was rare so far is tried more often, so that a short snippet has some of everything.
+A simulated match is livelier than a real one: there is a shot about every ten seconds. What was
+rare so far is tried more often, so that a short snippet has some of everything.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from betimes.apps.soccer.simulator.truth import Fact, Hit
 from betimes.apps.soccer.stadium import Stadium
 
 _CHANCES = 36
-"""One of many streams of chances: with it, the first 65 s of seed 1 have some of everything."""
+"""One of many random streams; with it, the first 65 s of seed 1 have some of everything."""
 _ATTEMPTS = 400
 _OPENING = 200
 """Steps before the first kick-off."""
 _HARDEST = 0.8
-"""The least change of velocity (m/s) that a contact makes."""
+"""The smallest change of velocity (m/s) that a contact makes."""
 
 Draft = Callable[[], Plan | None]
 Moves = tuple[Floats, Floats, Floats]
 
 
 class Director:
-    """Makes the pieces of a match."""
+    """Produces the pieces of a match."""
 
     def __init__(self, stadium: Stadium, seed: int) -> None:
         self._stadium = stadium
@@ -63,12 +63,12 @@ class Director:
         self._box = box_of(stadium)
         self._shots = dict.fromkeys(("goal", "save", "wide", "block"), 0)
         self._from: int | None = None
-        """Who has just passed the ball to the one who has it."""
+        """Who has just passed the ball to the player who has it."""
         self._thrown = 0
         """The step of the last throw-in."""
 
     def pieces(self) -> Iterator[Piece]:
-        """The match, without end."""
+        """The pieces of the match, endlessly."""
         scene, contact = self._opening()
         yield self._waiting(scene)
         scene.step += _OPENING
@@ -92,7 +92,7 @@ class Director:
             contact = plan.next
 
     def _opening(self) -> tuple[Scene, Contact]:
-        """Before the kick-off: everybody in place, the first ball on the spot."""
+        """Before the kick-off: everyone in position, the first ball on the spot."""
         tactics, pitch = self._tactics, self._stadium.pitch
         place = tactics.kick_off()
         centre = np.array([*pitch.centre, 0.0])
@@ -141,11 +141,11 @@ class Director:
                 return plan, moves
         raise RuntimeError(
             f"expected some continuation of the match at step {scene.step} to work, but none of "
-            f"{_ATTEMPTS} did; this is a mistake in the simulator"
+            f"{_ATTEMPTS} did; this is a bug in the simulator"
         )
 
     def _choice(self, kicks: Kicks, contact: Contact, attempt: int) -> tuple[str, Draft]:
-        """One of the things that make sense, by chance."""
+        """One of the things that make sense, chosen at random."""
         rng, manner = self._rng, contact.manner
         if manner == "catch" and attempt < _ATTEMPTS // 4:
             return "hold", kicks.hold
@@ -170,7 +170,7 @@ class Director:
         return name, weights[name][1]
 
     def _in_play(self, kicks: Kicks) -> dict[str, tuple[float, Draft]]:
-        """What a field player may do besides passing."""
+        """What a field player may do apart from passing."""
         weights: dict[str, tuple[float, Draft]] = {
             "dribble": (3.0, kicks.dribble),
             "intercepted": (1.4, kicks.intercepted),
@@ -193,7 +193,7 @@ class Director:
         return weights
 
     def _moved(self, scene: Scene, plan: Plan) -> Moves:
-        """Where everybody goes meanwhile."""
+        """Where everyone goes in the meantime."""
         tactics, steps = self._tactics, plan.path.ticks // TICKS
         taker = plan.next.person
         team = int(tactics.teams[taker])

@@ -1,7 +1,7 @@
 """What a player can do with the ball: drafts of plans, any of which may turn out not to work.
 
 A draft chooses a velocity for the ball, follows it, and looks for the moment at which the next
-player can have it. Whether everybody's movements fit in with that is checked later.
+player can reach it. Later checks decide whether everyone's movements fit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from betimes.apps.soccer.simulator.truth import GRAVITY
 _DIVE = 0.7
 """Metres between body and ball when a keeper dives."""
 _BLOCK = 0.9
-"""Height up to which a leg is in the way of a shot."""
+"""Height up to which a leg blocks a shot."""
 
 
 class Kicks(AtBall):
@@ -46,7 +46,7 @@ class Kicks(AtBall):
         return None if mate is None else self._roll_to(mate, mate)
 
     def pass_back(self, mate: int) -> Plan | None:
-        """Along the ground to a certain team mate: the second half of a double pass."""
+        """Along the ground to a given team mate: the second half of a double pass."""
         return self._roll_to(mate, mate)
 
     def lofted_pass(self, low: float = 12.0, high: float = 38.0) -> Plan | None:
@@ -78,7 +78,7 @@ class Kicks(AtBall):
         return self.meet(self.sent(velocity), mate, (500, 5000), apart=3.5)
 
     def intercepted(self) -> Plan | None:
-        """A pass to a team mate that an opponent gets to first."""
+        """A pass to a team mate that an opponent reaches first."""
         mate = self.mate(8.0, 26.0)
         if mate is None:
             return None
@@ -104,7 +104,7 @@ class Kicks(AtBall):
         return plan if near else None
 
     def loose(self) -> Plan | None:
-        """The ball comes off somebody and goes to whoever is there."""
+        """The ball bounces off someone and goes to anyone who is there."""
         rng = self.rng
         angle = math.atan2(-self.scene.motion[1], -self.scene.motion[0]) + rng.normal(0.0, 0.9)
         speed = rng.uniform(4.0, 9.0)
@@ -116,7 +116,7 @@ class Kicks(AtBall):
         return self.meet(path, person, (700, 5000), apart=3.5)
 
     def out(self, *, end: bool = False) -> Plan | None:
-        """Away over the nearest line, or over the own end line."""
+        """Cleared over the nearest line, or over the player's own end line."""
         rng = self.rng
         left, right, bottom, top = self.box
         if end:
@@ -191,7 +191,7 @@ class Kicks(AtBall):
         return plan
 
     def hold(self) -> Plan:
-        """The keeper holds the ball and carries it to where it will be kicked."""
+        """The keeper holds the ball and carries it to where he will kick it."""
         rng = self.rng
         caught = self.sent(np.zeros(3)).first(TICKS)
         own = self.tactics.defended(self.team)
@@ -206,7 +206,7 @@ class Kicks(AtBall):
         return Plan(path, Contact(self.person, "release"), body, stop, np.zeros(3), held=True)
 
     def _roll_to(self, mate: int, taker: int) -> Plan | None:
-        """Along the ground towards a team mate, to be taken by whoever is meant to."""
+        """Along the ground towards a team mate, to be taken by the intended player."""
         rng = self.rng
         aim = self.scene.place[mate] + 0.5 * self.scene.velocity[mate] + rng.normal(0.0, 1.2, 2)
         way = aim - self.at
@@ -230,7 +230,7 @@ class Kicks(AtBall):
         return self.meet(path, mate, (600, 8000), apart=3.5)
 
     def _shot(self, inside: float, heights: tuple[float, float]) -> Path:
-        """At the goal, so far inside a post (or outside, if negative) and at such a height."""
+        """At the goal, this far inside a post (outside if negative) and at this height."""
         rng, goal = self.rng, self.goal
         if inside > 0:
             x = rng.uniform(goal.left + inside, goal.right - inside)

@@ -22,7 +22,7 @@ from betimes.model import OptionError
 
 @dataclass
 class Match:
-    """A match of some seconds, made from a seed."""
+    """A match of some seconds, generated from a seed."""
 
     seconds: float
     seed: int
@@ -35,7 +35,7 @@ class Match:
         return round(self.seconds * 1e6)
 
     def tables(self, rows: int = 100_000) -> Iterator[pa.Table]:
-        """The positions in order of time, in tables of so many rows; made as they are read."""
+        """The positions in order of time, in tables of `rows` rows, generated as they are read."""
         if rows < 1:
             raise OptionError(f"expected rows to be 1 or more, got rows={rows}")
         yield from cut(self._seconds(), rows)
@@ -52,7 +52,7 @@ class Match:
         return self._truth
 
     def write_truth(self, path: str | Path) -> None:
-        """Write the truth, one JSON object a line."""
+        """Write the truth, one JSON object per line."""
         with Path(path).open("w", encoding="utf-8") as file:
             for row in self.truth.to_pylist():
                 file.write(json.dumps(row) + "\n")
@@ -63,7 +63,7 @@ class Match:
             yield piece
 
     def _seconds(self) -> Iterator[pa.Table]:
-        """A table a second; what happened is known when all are made."""
+        """One table per second; the truth is known when all are generated."""
         chronicle = Chronicle(self.stadium)
         seconds = Sampler(self.stadium, self.seed).tables(self._pieces(chronicle))
         for number, table in enumerate(seconds, start=1):
@@ -78,7 +78,7 @@ class Match:
 def simulate(
     seconds: float = 65.0, *, seed: int = 1, stadium: Stadium = SIMULATED
 ) -> Match:  # fmt: skip
-    """A match of so many seconds. The same seed gives the same match, position by position.
+    """A match of the given length. The same seed gives the same match, position by position.
 
     >>> match = simulate(2.0, seed=7)
     >>> sum(len(table) for table in match.tables())

@@ -1,16 +1,16 @@
 """How the ball flies and how people run, compiled.
 
-Ball, 2,000 steps a second: a *contact* changes its velocity by a given amount over 4 ms. In the air
-it feels gravity and drag; on the ground, friction. A *bounce* takes 3 ms, gives back half of the
-vertical speed and costs a fifth of the horizontal one; a ball that comes down slower than 1.2 m/s
-sinks into the grass within 30 ms instead, which is no peak of acceleration. Nets and boards,
-beginning 1 m outside the lines, catch it softly. So the acceleration is 55 m/s² or more in contacts
+Ball, 2,000 steps per second: a *contact* changes its velocity by a given amount over 4 ms. Gravity
+and drag act on it in the air, friction on the ground. A *bounce* takes 3 ms, returns half of the
+vertical speed and costs a fifth of the horizontal speed; a ball that comes down slower than 1.2 m/s
+sinks into the grass within 30 ms instead, which is not a peak of acceleration. Nets and boards,
+starting 1 m outside the lines, catch it softly. So the acceleration is 55 m/s² or more in contacts
 and in bounces, and nowhere else on the pitch.
 
-People, 200 steps a second: each wants to have a velocity that follows from an order (go to a place,
-be at a place at a time, keep to the ball at a distance), keeps clear of others and of places where
-the ball is about to bounce or be hit by somebody else, and changes the velocity as fast as legs
-allow.
+People, 200 steps per second: each has an order (go to a place, be at a place at a time, follow the
+ball at a distance) that determines the velocity they aim for. They stay clear of others and of
+places where the ball is about to bounce or be hit by someone else, and change their velocity as
+fast as legs allow.
 
 All functions stay in this one module: numba's cache notices changes by file.
 """
@@ -40,11 +40,11 @@ ROLLING = 0.7
 CATCH = 40.0
 """Deceleration in nets and boards (m/s²)."""
 MARGIN = 1.0
-"""Metres behind the lines at which nets and boards begin."""
+"""Metres outside the lines at which nets and boards begin."""
 
 FASTEST = 9.0
 STRONGEST = 7.0
-"""Fastest speed (m/s) and acceleration (m/s²) of a person."""
+"""Highest speed (m/s) and acceleration (m/s²) of a person."""
 
 PLACE, ARRIVE, KEEP = 0, 1, 2
 """Orders: go to a place; be at a place at the end of the plan; keep to the ball at a distance."""
@@ -57,7 +57,7 @@ Ints = npt.NDArray[np.int64]
 def fly(
     place: Floats, velocity: Floats, kick: Floats, box: Floats, ticks: int
 ) -> tuple[Floats, Floats, Floats, Ints]:
-    """Place, velocity and acceleration of a ball at every tick, and the ticks of bounces."""
+    """Position, velocity and acceleration of a ball at every tick, and the ticks of bounces."""
     places, velocities = np.empty((ticks, 3)), np.empty((ticks, 3))
     accelerations = np.empty((ticks, 3))
     bounces = np.empty(64, np.int64)
@@ -129,7 +129,7 @@ def run(
     bounces: Floats,
     steps: int,
 ) -> tuple[Floats, Floats, Floats]:
-    """Place, velocity and heading of everybody at every step, and at the end (one more row).
+    """Position, velocity and heading of everyone at every step, and at the end (one more row).
 
     `when`: the step at which an `ARRIVE` must be there. `bounces`: rows of step, x, y.
     """
@@ -208,7 +208,7 @@ def _repelled(p: Floats, x: float, y: float, radius: float) -> tuple[float, floa
 
 @njit(cache=True)
 def _turn(h: Floats, v: Floats, speed: float, ball: Floats, p: Floats) -> None:
-    """Face where one runs, or the ball when standing."""
+    """A person faces the running direction, or the ball when standing."""
     x, y = v[0], v[1]
     if speed < 0.6:
         x, y = ball[0] - p[0], ball[1] - p[1]
@@ -225,7 +225,7 @@ def _turn(h: Floats, v: Floats, speed: float, ball: Floats, p: Floats) -> None:
 
 
 def carry(start: Floats, stop: Floats, ticks: int) -> tuple[Floats, Floats, Floats]:
-    """A ball carried from rest to rest, as smoothly as can be (minimum jerk)."""
+    """A ball carried from rest to rest, as smoothly as possible (minimum jerk)."""
     s = (np.arange(ticks) / max(ticks, 1))[:, None]
     span, way = max(ticks, 1) * TICK, (stop - start)[None, :]
     places = start + way * (10 * s**3 - 15 * s**4 + 6 * s**5)
@@ -235,7 +235,7 @@ def carry(start: Floats, stop: Floats, ticks: int) -> tuple[Floats, Floats, Floa
 
 
 def carry_ticks(start: Floats, stop: Floats) -> int:
-    """How long a carry takes so that the ball is neither fast nor much accelerated."""
+    """How long a carry takes if the ball is to be neither fast nor strongly accelerated."""
     way = float(np.linalg.norm(stop - start))
     seconds = max(0.6, math.sqrt(5.8 * way / 12.0), 1.9 * way / 14.0)
     return math.ceil(seconds / STEP) * TICKS

@@ -1,6 +1,6 @@
-"""How play goes on after the ball has crossed a line.
+"""How play restarts after the ball has crossed a line.
 
-The ball comes to rest, somebody brings it, or one of the spare balls, to the place of the restart,
+The ball comes to rest, someone brings it, or one of the spare balls, to the place of the restart,
 and a player takes it: a throw-in, a corner, a goal kick or a kick-off.
 """
 
@@ -37,7 +37,7 @@ class Restarts:
         self._tactics = tactics
 
     def after(self, scene: Scene, path: Path, team: int, rng: np.random.Generator) -> Plan | None:
-        """The whole way from a contact of a team over a line to the restart."""
+        """The whole path from a team's contact over a line to the restart."""
         crossing = crossing_of(path, self._stadium, 0, 0)
         if crossing is None:
             return None
@@ -93,7 +93,7 @@ class Restarts:
     def _waiting(
         self, scene: Scene, spot: Floats, contact: Contact, ticks: int, rng: np.random.Generator
     ) -> int:
-        """Ticks until the player is there, and everybody else at a kick-off."""
+        """Ticks until the player is there, and at a kick-off everyone else, too."""
         away = math.hypot(*(scene.place[contact.person] - spot[:2]))
         needed = away / 5.0 + 1.0
         if contact.manner == "kick_off":
@@ -108,7 +108,7 @@ class Restarts:
         side = pitch.left + 0.25 if x < pitch.centre[0] else pitch.right - 0.25
         spot = np.array([side, np.clip(y, pitch.bottom + 1.5, pitch.top - 1.5), 0.0])
         taker = self._nearest(scene, spot, team)
-        # From above the head; lower if the hands have no sensors, so that it can be seen who it is.
+        # From above the head; lower if the hands have no sensors, to show who throws.
         spot[2] = 1.9 if ("arm", taker) in self._stadium.sensors.values() else 0.8
         return spot, taker
 
@@ -138,7 +138,7 @@ class Restarts:
 
 
 def joined(path: Path, places: Floats, velocities: Floats, accelerations: Floats) -> Path:
-    """A path that goes on."""
+    """The path, continued."""
     return Path(
         np.concatenate([path.places, places]),
         np.concatenate([path.velocities, velocities]),

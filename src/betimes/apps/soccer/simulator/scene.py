@@ -1,8 +1,8 @@
-"""What the simulator passes from part to part: the scene, plans for it, and what came of them.
+"""What the simulator passes from part to part: the scene, plans for it, and their results.
 
-The match goes from contact to contact. A `Plan` is the way of the ball from one contact to the
-next: through the air, along the ground, perhaps over a line and back to where play goes on. A plan
-that stands up to all checks becomes a `Piece` of the match.
+The match goes from contact to contact. A `Plan` is the path of the ball from one contact to the
+next: through the air, along the ground, perhaps over a line and back to where play restarts. A plan
+that passes all checks becomes a `Piece` of the match.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from betimes.apps.soccer.simulator.truth import Ball, Crossing, Fact
 from betimes.apps.soccer.stadium import Goal, Stadium
 
 INSIDE = 0.12
-"""Metres that a ball in play keeps from the lines, unless it crosses one."""
+"""Metres that a ball in play stays away from the lines, unless it crosses one."""
 LONGEST = 12_000
 """Ticks that a ball is followed: six seconds."""
 
@@ -28,11 +28,11 @@ def ball_phase(number: int) -> int:
 
 @dataclass
 class Scene:
-    """How things stand at a contact."""
+    """The situation at a contact."""
 
     step: int
     place: Floats
-    """Of everybody: a row of x and y each; velocity and heading likewise."""
+    """One row per person, with x and y; velocity and heading likewise."""
     velocity: Floats
     heading: Floats
     ball: Floats
@@ -41,7 +41,7 @@ class Scene:
     active: int
     """The index of the ball in play."""
     balls: Floats
-    """The places of all balls; of the active one, where it was when the piece began."""
+    """The positions of all balls; for the active one, its position when the piece began."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Path:
 
 @dataclass
 class Plan:
-    """The way from one contact to the next."""
+    """The path from one contact to the next."""
 
     path: Path
     next: Contact
@@ -92,11 +92,11 @@ class Plan:
     motion: Floats
     """Its velocity then."""
     switch: int | None = None
-    """The tick from which on another ball is the active one."""
+    """The tick from which another ball is the active one."""
     active: int = 0
     """That ball."""
     held: bool = False
-    """Whether somebody carries the ball, around whoever is in the way."""
+    """Whether someone carries the ball, around anyone in the way."""
     restart: bool = False
     """Whether the ball was dead on the way."""
     slack: float = 0.55
@@ -124,7 +124,7 @@ class Piece:
     balls: Floats
     path: Path
     places: Floats
-    """Of everybody, at every step."""
+    """Everyone's position at every step."""
     velocities: Floats
     headings: Floats
     facts: list[Fact]
@@ -136,13 +136,13 @@ class Piece:
 
 
 def box_of(stadium: Stadium) -> Floats:
-    """The lines around the pitch as the compiled functions want them."""
+    """The lines around the pitch in the form that the compiled functions need."""
     pitch = stadium.pitch
     return np.array([pitch.left, pitch.right, pitch.bottom, pitch.top])
 
 
 def sent(scene: Scene, velocity: Floats, box: Floats) -> Path:
-    """The way of the ball if the contact gives it a velocity."""
+    """The path of the ball if the contact gives it a velocity."""
     places, velocities, accelerations, bounces = fly(
         scene.ball, scene.motion, velocity - scene.motion, box, LONGEST
     )

@@ -1,12 +1,12 @@
-"""What the sensors report of the match: limbs around bodies, noise, and the stadium's own numbers.
+"""What the sensors report of the match: limbs around bodies, noise, and the stadium's numbers.
 
-Legs swing back and forth around the body, faster and wider the faster one runs, arms against them.
-Around a contact, the limb that makes it reaches for the ball: for 120 ms before and after with a
-leg, for 250 ms with the arms. Each sensor reports at its own moment of the 5 ms (balls: of the
-0.5 ms), so that times differ. Velocity and acceleration are those of the true movement; noise comes
-on top of everything, a few centimetres for people, a few millimetres for the ball.
+Legs swing back and forth around the body, faster and wider the faster a person runs, and arms in
+the opposite direction. Around a contact, the limb that makes it reaches for the ball: for 120 ms
+before and after with a leg, for 250 ms with the arms. Each sensor reports at a fixed moment within
+the 5 ms (balls: 0.5 ms), so times differ. Velocity and acceleration are those of the true movement;
+noise is added to everything, a few centimetres for people, a few millimetres for the ball.
 
-A second of the match is made at once, with a random generator of its own. So the stream does not
+Each second of the match is generated at once, with its own random generator. So the stream does not
 depend on how it is read.
 """
 
@@ -28,12 +28,12 @@ from betimes.apps.soccer.stadium import KINDS, Stadium
 SECOND = 200
 """Steps in a second."""
 _AHEAD = 60
-"""Steps that must be known beyond a second: limbs reach for the next contact."""
+"""Steps that must be known beyond a second, because limbs reach for the next contact."""
 _REACHING = {"leg": 0.12, "arm": 0.25}
 _HEIGHT = {"leg": 0.25, "arm": 1.05, "torso": 1.2}
 _ASIDE = {"leg": 0.12, "arm": 0.28, "torso": 0.0}
 _NOISE, _BALL_NOISE = (0.03, 0.1, 0.5), (0.005, 0.03, 1.5)
-"""Standard deviations: place (m), velocity (m/s), acceleration (m/s²)."""
+"""Standard deviations: position (m), velocity (m/s), acceleration (m/s²)."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Limbs:
 
 
 class Sampler:
-    """Turns pieces of a match into tables of positions, a second each."""
+    """Turns pieces of a match into tables of positions, one per second."""
 
     def __init__(self, stadium: Stadium, seed: int) -> None:
         self._stadium = stadium
@@ -63,7 +63,7 @@ class Sampler:
         self._limbs = _limbs_of(stadium)
         self._order, self._offsets, self._sids = self._pattern()
         self._stride = np.zeros(len(stadium.persons))
-        """Where in the stride everybody is."""
+        """Everyone's phase in the stride."""
 
     def tables(self, pieces: Iterable[Piece]) -> Iterator[pa.Table]:
         """The positions, second by second, in order of time."""
@@ -162,12 +162,12 @@ class _Window:
         self.swings += piece.swings
 
     def drop(self, step: int) -> None:
-        """Forget what ended before a step."""
+        """Drop what ended before a step."""
         self._pieces = [piece for piece in self._pieces if piece.step + piece.steps > step]
         self.swings = [swing for swing in self.swings if swing.step > step - _AHEAD]
 
     def people(self, start: int, steps: int) -> tuple[Floats, Floats, Floats]:
-        """Places, velocities and headings of everybody; the first step stands for earlier ones."""
+        """Everyone's position, velocity and heading; earlier steps are like the first."""
         first = self._pieces[0].step
         rows = np.clip(np.arange(start, start + steps), 0, None) - first
         need = rows[-1] + 1
@@ -225,7 +225,7 @@ def _noisy(
     rng: np.random.Generator, place: Floats, velocity: Floats, acceleration: Floats,
     noise: tuple[float, float, float],
 ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """One row a position; of the acceleration, the size."""
+    """One row per position, with the magnitude of the acceleration."""
     place, velocity = place.reshape(-1, 3), velocity.reshape(-1, 3)
     size = np.sqrt(np.einsum("ij,ij->i", a := acceleration.reshape(-1, 3), a))
     return (
@@ -236,7 +236,7 @@ def _noisy(
 
 
 def _raw(place: Floats, velocity: Floats, acceleration: Floats) -> dict[str, Column]:
-    """As whole numbers of a file, so that a written stream reads the same."""
+    """Rounded as in a file, so that a stream reads the same after it was written."""
     speed = np.sqrt(np.einsum("ij,ij->i", velocity, velocity))
     direction = velocity / np.maximum(speed, 1e-9)[:, None]
     values = {"v": speed * 1e6, "a": acceleration * 1e6}

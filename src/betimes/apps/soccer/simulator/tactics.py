@@ -1,4 +1,4 @@
-"""Where everybody wants to be: formations that move with the ball, pressing, keepers, referees."""
+"""Where everyone wants to be: formations that move with the ball, pressing, keepers, referees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Orders:
 
 
 class Tactics:
-    """The places of a formation, worked out for a stadium."""
+    """The positions of a formation, computed for a stadium."""
 
     def __init__(self, stadium: Stadium) -> None:
         self._stadium = stadium
@@ -40,7 +40,7 @@ class Tactics:
         """By person: 1 and 2 for the teams, 0 for those who do not play."""
         self.keepers = np.array([person.role == "keeper" for person in stadium.persons])
         self.field = (self.teams > 0) & ~self.keepers
-        """Who plays and is no keeper."""
+        """The players who are not keepers."""
         self._fractions = np.zeros((len(self.teams), 2))
         for team in (1, 2):
             members = np.flatnonzero(self.field & (self.teams == team))
@@ -53,12 +53,12 @@ class Tactics:
         return self._stadium.attacked("AB"[team - 1])
 
     def nearest(self, place: Floats, to: Floats, among: np.ndarray) -> int:
-        """Who of those is nearest to a place."""
+        """Which of them is nearest to a position."""
         away = np.hypot(*(place - to).T)
         return int(np.argmin(np.where(among, away, np.inf)))
 
     def kick_off(self) -> Floats:
-        """Everybody in the own half."""
+        """Everyone in their own half."""
         centre = np.array(self._pitch.centre)
         places = self.formation(centre, 0)
         for team in (1, 2):
@@ -70,7 +70,7 @@ class Tactics:
         return places
 
     def formation(self, ball: Floats, team: int) -> Floats:
-        """Places for all while a team has the ball at a place."""
+        """Positions for all while a team has the ball at a position."""
         pitch, centre = self._pitch, np.array(self._pitch.centre)
         wide, long = pitch.right - pitch.left, pitch.top - pitch.bottom
         places = self._others(ball)
@@ -84,7 +84,7 @@ class Tactics:
             back = self._fractions[mine, 1] < 0.3
             depth = np.where(back, np.minimum(depth, forward - 0.16), depth)
             places[mine, 1] = goal.y + ahead * long * np.clip(depth, 0.08, 0.92)
-            # The nearer the ball is to the own goal, the closer they stand together.
+            # The nearer the ball is to their own goal, the closer they stand together.
             spread = 0.8 * min(1.0, 0.35 + 1.3 * max(forward, 0.0))
             x = (self._fractions[mine, 0] - 0.5) * wide * spread + (ball[0] - centre[0]) * 0.3
             places[mine, 0] = centre[0] + np.clip(x, 1.0 - wide / 2, wide / 2 - 1.0)
@@ -94,7 +94,7 @@ class Tactics:
         return places
 
     def orders(self, ball: Floats, team: int, rng: np.random.Generator, *, restart: bool) -> Orders:
-        """What all do until the ball is at a place, in the possession of a team."""
+        """What everyone does until the ball is at a position, in a team's possession."""
         people = len(self.teams)
         point = self.formation(ball, team) + rng.normal(0.0, 0.7, (people, 2))
         fastest = np.where(self.keepers, _PRESS, np.where(self.field, _JOG, 3.0))
@@ -127,7 +127,7 @@ class Tactics:
 
 
 def _lines(members: int) -> Floats:
-    """Across and along, as fractions, for so many field players: defence, midfield, attack."""
+    """Across and along, as fractions, for `members` field players: defence, midfield, attack."""
     if members == 0:
         return np.empty((0, 2))
     back, front = (4, 2) if members >= 10 else (max(1, members * 3 // 7), max(1, members // 7))

@@ -1,9 +1,9 @@
-"""What happened, told from the facts: who touched the ball when, and where it left the pitch.
+"""What happened, derived from facts: who touched the ball when, and where it left the pitch.
 
 The simulator knows three kinds of facts: a *hit* (a player's contact with the ball, with the ball's
-place and velocity at the end of the contact), *over the line* (the ball leaves the pitch), and *in
-the goal*. Everything else follows from them by the definitions below, whatever the players of the
-simulation had in mind. Times are those of the ball's sensor, in microseconds.
+position and velocity at the end of the contact), *over the line* (the ball leaves the pitch), and
+*in the goal*. Everything else follows from them by the definitions below, whatever the simulated
+players intended. Times are those of the ball's sensor, in microseconds.
 
 At a hit, a sensor of the player is at the ball: of a leg, or of an arm at throw-ins and saves. Other
 players may be within the challenge's 1 m, too, but none is as near.
@@ -25,9 +25,9 @@ players may be within the challenge's 1 m, too, but none is as near.
 | `corner`, `goal_kick` | hit | | who | | the first hit after the ball was out over an end line; a corner if the last hit was of the team that defends this end |
 | `kick_off` | hit | | who | | the first hit after a goal; also the first of all, if at most 1 m from the centre |
 
-The place of the ball is that of its centre. The *projected path* is that of a ball in free fall
-from its place and velocity at the end of the contact (5 ms after `ts`), without drag, which rolls
-on along the ground once it is there: `y` reaches the line after `(line - y) / vy`, `x` is then
+The position of the ball is that of its centre. The *projected path* is that of a ball in free fall
+from its position and velocity at the end of the contact (5 ms after `ts`), without drag, which
+rolls along the ground once it is there: `y` reaches the line after `(line - y) / vy`, `x` is then
 `x + vx t`, and the height `z + vz t - g t²/2`, or 0 if that is less. g is 9.81 m/s².
 """  # noqa: E501 a table cannot be wrapped
 
@@ -66,7 +66,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "z": pa.float64(),
 }
 SCHEMA = pa.schema(_COLUMNS)
-"""The columns of the truth; `x`, `y`, `z`: the ball at `ts`. What a kind has not is null."""
+"""The columns of the truth; `x`, `y`, `z`: the ball at `ts`. Columns that a kind lacks are null."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Hit:
     at: Ball
     """When the contact begins."""
     after: Ball
-    """When it is over."""
+    """When it ends."""
     part: str = "leg"
     """The kind of sensor that is at the ball."""
 
@@ -163,7 +163,7 @@ Row = dict[str, Any]
 
 
 class Chronicle:
-    """Turns facts, told in order of time, into rows of the truth."""
+    """Turns facts, given in order of time, into rows of the truth."""
 
     def __init__(self, stadium: Stadium) -> None:
         self._stadium = stadium
@@ -174,7 +174,7 @@ class Chronicle:
         self._possession: Hit | None = None
         """The first hit of the player who has the ball."""
         self._pass: tuple[Hit, Hit] | None = None
-        """The last pass, as long as nobody but its receiver has touched the ball."""
+        """The last pass, as long as only its receiver has touched the ball."""
         self._over: Crossing | None = None
         """Where the ball went before the next restart."""
 
@@ -186,7 +186,7 @@ class Chronicle:
                 self._crossing(fact)
 
     def finished(self) -> pa.Table:
-        """All rows in order of time. (What is open at the end of the match has no row.)"""
+        """All rows in order of time. (What is unfinished at the end of the match has no row.)"""
         rows = sorted(self.rows, key=lambda row: (row["ts"], row["kind"]))
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
@@ -221,7 +221,7 @@ class Chronicle:
             self._row("corner" if defended else "goal_kick", hit)
 
     def _connect(self, first: Hit, second: Hit) -> None:
-        """Two hits in a row with the ball in play between."""
+        """Two hits in a row with the ball in play in between."""
         if first.person == second.person:
             return
         goal = self._stadium.attacked(self._team(first), first.ts)
