@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import isfunction
 from typing import Any
 
 from betimes.engine import Engine, Hierarchy
@@ -22,7 +23,6 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.tactic import Ints, Moment, Replay, Setting, Told
 from betimes.model import Event, EventBatch
 from betimes.model.change import Change, content, fold
-from betimes.patterns import Pattern
 from betimes.testing.oracle import call, oracle, run_out
 
 NAME = "tested"
@@ -34,11 +34,12 @@ Found = tuple[Place, tuple[str, int, str]]
 
 @dataclass(frozen=True)
 class Case:
-    """A tactic, with a detector for it to run: `make` gets the three types that it reads."""
+    """A tactic, with a detector for it to run."""
 
     name: str
     tactic: Callable[[Setting], Any]
-    make: Callable[[tuple[str, ...]], Any]
+    detector: Any
+    """A detector, or a function that makes a pattern of three types."""
 
     @property
     def upper(self) -> bool:
@@ -53,12 +54,11 @@ class Case:
         if above:
             made.add(Relay, on=("B", "C"), emits="R", by=by, name="relay")
         types = ABOVE if above else INPUT
-        detector = self.make(types)
-        if isinstance(detector, Pattern):
-            made.add(detector, by=by, name=NAME)
+        if isfunction(self.detector):
+            made.add(self.detector(types), by=by, name=NAME)
         else:
-            made.add(detector, on=types, emits=("made", "made-"), by=by, name=NAME)
-        tactic = self.tactic if plain else partial(Checked, self.tactic)
+            made.add(self.detector, on=types, emits=("made", "made-"), by=by, name=NAME)
+        tactic: Any = self.tactic if plain else partial(Checked, self.tactic)
         node = replace(made._nodes[NAME], tactic=tactic, tactic_above=tactic)
         made._nodes[NAME] = node
         return made
@@ -144,7 +144,7 @@ class Checked:
         assert len(events) == len(mine)
         assert set(mine.tolist()) <= set(rows.tolist())
         times = dict(zip(rows.tolist(), ts.tolist(), strict=True))
-        assert events.ts.tolist() == [times[row] for row in mine.tolist()]
+        assert events.ts.tolist() == [times[row] for row in mine.tolist()], "what waits is lost"
         return events, mine
 
     def drop(self, rows: Ints) -> None:
@@ -178,8 +178,9 @@ class Checked:
             since = min((cause for cause, _ in wanted if (cause, _) in found), default=None)
             for cause, what in wanted:
                 if cause[0] >= self._reach or (since is not None and cause >= since):
-                    assert found.pop((cause, what), 0) == wanted[cause, what], (cause, what)
-        assert not found, f"outputs that the detector does not make: {found}"
+                    made = found.pop((cause, what), 0)
+                    assert made == wanted[cause, what], f"lost: {what}, made at {cause}"
+        assert not found, f"not what the detector makes: {found}"
         since_reach = sum(place[0] >= self._reach for place in self._record)
         assert since_reach <= self.remembered <= len(self._record)
 
@@ -285,7 +286,7 @@ def feed(run: Run, hierarchy: Hierarchy, *, restart: bool = True) -> list[Change
     """All changes of a run."""
     # Time that stands still: measured costs must not decide where snapshots are taken.
     options = {"time": lambda: 0.0, **run.options}
-    engine, changes = Engine(hierarchy, **options), []
+    engine, changes = Engine(hierarchy, **options), list[Change]()
     for batch, value, restarts in zip(run.batches, run.attenuations, run.restarts, strict=True):
         if restart and restarts:
             kept, now = engine.checkpoint(), next(iter(engine.attenuation.values()))
