@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -350,6 +350,32 @@ def check_all(case: Case) -> None:
 @every_case
 def test_the_runs_that_find_broken_tactics_pass_with_sound_ones(case: Case) -> None:
     check_all(case)
+
+
+class Counting(RowTactic):
+    """Counts what it is asked."""
+
+    asked: ClassVar[Counter[str]] = Counter()
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
+        row = super().withdraw(output, at, final_to)
+        self.asked["handled" if row is None else "waiting"] += 1
+        return row
+
+    def handle(self, events: Any, moment: Any) -> Iterator[Any]:
+        for told in super().handle(events, moment):
+            self.asked["outputs" if isinstance(told, list) else "replay"] += 1
+            yield told
+
+    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+        self.asked["resume"] += 1
+        super().resume(kept, outputs)
+
+
+def test_the_runs_reach_all_that_a_tactic_is_asked() -> None:
+    Counting.asked.clear()
+    check_all(Case("counting", Counting, Count("made")))
+    assert min(Counting.asked[what] for what in ("handled", "waiting", "replay", "resume")) > 0
 
 
 @pytest.mark.parametrize(("tactic", "name", "clause"), BROKEN)
