@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from betimes.engine.news.news import News, Output
+from betimes.engine.news.outputs import encode
 from betimes.engine.stages.driver import Stage
 from betimes.model.change import LATE, REJECTED, Change
 from betimes.model.event import Event
@@ -26,21 +27,25 @@ class ChangeWriter:
         self.rejected = 0
         """Clock events that were too far ahead and taken out of the stream."""
 
-    def write(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> list[Change]:
-        """The changes of a batch, from what each stage has told."""
+    def write(
+        self, stages: Mapping[str, Stage], told: Mapping[str, News], key: Any = None
+    ) -> list[Change]:
+        """The changes of a batch, from what each stage has told, all of them of one key or None."""
+        of_key = "" if key is None else f" {encode(key).decode()}"
         changes: list[Change] = []
         for name, news in told.items():
             changes += self._of_outputs(name, news)
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
-                change = self._aside(LATE, stages[name], event, which, payload, cause)
+                change = self._aside(LATE, stages[name], event, which + of_key, payload, cause)
                 changes.append(msgspec.structs.replace(change, detected_at=event.ts + late_by))
         rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
         for at, (name, event) in rejected.items():
             payload = {**event.payload, "event": event.type}
             cause = f"{event.type} is too far ahead of the clock (max_skew)"
-            changes.append(self._aside(REJECTED, stages[name], event, str(at), payload, cause))
+            which = f"{at}{of_key}"
+            changes.append(self._aside(REJECTED, stages[name], event, which, payload, cause))
         self.rejected += len(rejected)
         return changes
 

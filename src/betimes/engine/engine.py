@@ -300,6 +300,7 @@ class Engine:
                 "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
                 "seq": self._changes.seq,
                 "ended": self._ended,
+                "aside": (self._changes.rejected, dict(self.ignored)),
                 "order": self._order.state_of(),
             },
             "the engine",
@@ -326,4 +327,6 @@ class Engine:
                 + "\nuse those of the checkpoint, or start again from the beginning of the stream"
             )
         self._changes.seq, self._ended = kept["seq"], kept["ended"]
+        self._changes.rejected, ignored = kept["aside"]
+        self.ignored = Counter(ignored)
         self._order.resume(kept["order"])

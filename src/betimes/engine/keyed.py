@@ -24,7 +24,7 @@ from betimes.model.event import Event
 class KeyedOrder:
     """The orders of the keys, made when a key is first seen."""
 
-    def __init__(self, make: Callable[[], SharedOrder]) -> None:
+    def __init__(self, make: Callable[..., SharedOrder]) -> None:
         self._make = make
         self._attenuation: Mapping[str, float] = {}
         self.keys: dict[Any, SharedOrder] = {}
@@ -46,7 +46,7 @@ class KeyedOrder:
             mine.setdefault(key, []).append(row)
         readings = []
         for key, numbers in mine.items():
-            order = self.keys.get(key) or self._open()
+            order = self.keys.get(key) or self._open(key)
             rows = np.array(numbers)
             readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
         return readings
@@ -56,8 +56,8 @@ class KeyedOrder:
         self.keys |= {key: order for key, order, _ in readings}
         return [change for _, order, mine in readings for change in order.take(mine)]
 
-    def _open(self) -> SharedOrder:
-        order = self._make()
+    def _open(self, key: Any) -> SharedOrder:
+        order = self._make(key=key)
         order.set_attenuation(self._attenuation)
         return order
 
@@ -109,5 +109,5 @@ class KeyedOrder:
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept."""
         for key, state in kept["keys"]:
-            self.keys[key] = order = self._open()
+            self.keys[key] = order = self._open(key)
             order.resume(loads(state, f"the checkpoint of key {key!r}"))

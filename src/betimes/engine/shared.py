@@ -53,7 +53,9 @@ class SharedOrder:
         *,
         time: Callable[[], float],
         observers: Sequence[Observer],
+        key: Any = None,
     ) -> None:
+        self._key = key
         self._options = options
         self._changes = changes
         self._levels = hierarchy.levels()
@@ -99,7 +101,7 @@ class SharedOrder:
         for name, stage in self.stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
         self._note_newest(ts)
-        return self._changes.write(self.stages, told)
+        return self._changes.write(self.stages, told, self._key)
 
     def _note_newest(self, ts: Ints) -> None:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
@@ -141,7 +143,7 @@ class SharedOrder:
             arrivals = stage.arrivals(empty)
             news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(_heard(stage, stage.finish(last, time)))
-        return self._changes.write(self.stages, told)
+        return self._changes.write(self.stages, told, self._key)
 
     def _nobody(self, batch: EventBatch) -> Coded | None:
         """The keys of what belongs to none: time passes for all."""

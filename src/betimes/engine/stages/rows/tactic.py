@@ -237,6 +237,7 @@ def _written(segment: RowSegment) -> dict[str, Any]:
     undo = segment.undo.items()
     return {
         "start": segment.start,
+        "last": segment.last,
         "columns": None if columns is None else columns.state_of(),
         "undo": [(key, s is ABSENT, None if s is ABSENT else s) for key, s in undo],
         "outputs": {key: len(made) for key, made in segment.outputs.items()},
@@ -247,6 +248,7 @@ def _read(state: dict[str, Any], outputs: Iterator[Output]) -> RowSegment:
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
         segment.extend(EventRows(*state["columns"]))
+    segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
     segment.outputs = {key: list(islice(outputs, n)) for key, n in state["outputs"].items()}
     return segment
