@@ -1,4 +1,4 @@
-"""What the engine can tell about its stages."""
+"""What an engine reports about its stages."""
 
 from __future__ import annotations
 

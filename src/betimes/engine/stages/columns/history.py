@@ -1,4 +1,4 @@
-"""What compiled patterns take and have handled: events as the compiled loop wants them."""
+"""Events in the form that the compiled loop takes: handed out, and handled."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Floats = npt.NDArray[np.float64]
 
 
 class Finds(Protocol):
-    """Where events are looked up by number."""
+    """Looks up events by number."""
 
     def find(self, numbers: Ints) -> EventBatch: ...
 
 
 class CodedEvents:
-    """Events in order, as the compiled loop wants them."""
+    """Events in order, in the form that the compiled loop takes."""
 
     __slots__ = ("_store", "events", "own")
 
     def __init__(self, events: Ints, own: Floats, store: Finds) -> None:
         self.events = events
-        """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
+        """The columns that `patterns.kernel` names: TS, ARRIVAL, KEY and so on."""
         self.own = own
-        """What conditions compare of each."""
+        """The values that conditions compare."""
         self._store = store
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class CodedEvents:
 
 
 class ColumnSegment(msgspec.Struct):
-    """Events in order, what they made, and the states of the keys before they touched them."""
+    """Events in order, what they made, and the state of each key before they touched it."""
 
     stamp: int
     events: Ints

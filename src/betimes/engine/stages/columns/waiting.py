@@ -1,4 +1,4 @@
-"""Events of compiled patterns that wait to be handed out."""
+"""Events that wait to be handed to a compiled pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from betimes.patterns.kernel import AT, N_EVENT
 
 
 class WaitingColumns:
-    """Events that concern a pattern, by the ordering unit's row numbers."""
+    """Events that concern a pattern, by the ordering unit's row number."""
 
     def __init__(self, own: int, store: Finds) -> None:
         self._events = np.empty((N_EVENT, 0), np.int64)
@@ -53,7 +53,7 @@ class WaitingColumns:
         self._rows = self._rows[left]
 
     def state_of(self) -> tuple[Ints, Floats, Ints]:
-        """All that must be kept to resume elsewhere."""
+        """Everything needed to resume elsewhere."""
         return self._events, self._own, self._rows
 
     def resume(self, kept: tuple[Ints, Floats, Ints]) -> None:

@@ -1,4 +1,4 @@
-"""Arrivals that wait to be handed out, one by one."""
+"""Arrivals that wait to be handed out, as event objects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from betimes.engine.stages.tactic import Ints
 from betimes.model.event import Event
 
 _SPARE = 4096
-"""This many rows more than needed are kept, so that dropping them is rare."""
+"""Up to this many rows more than needed are kept, so that dropping them is rare."""
 
 
 class WaitingRows:
-    """Arrivals that the detector takes, by the ordering unit's row numbers, until handed out."""
+    """Arrivals that the detector takes, by the ordering unit's row number, until handed out."""
 
     def __init__(self) -> None:
         self.outputs: dict[int, Output] = {}
@@ -25,7 +25,7 @@ class WaitingRows:
         """The rows of outputs of other stages, by their identity."""
         self._rows: Ints = np.empty(0, np.int64)
         self._gaps = 0
-        """From this index on, row numbers follow each other."""
+        """From this index on, row numbers are consecutive."""
         self._events: list[Event] = []
         self._at: Ints = np.empty(0, np.int64)
         self._keys: list[Any] = []
@@ -56,7 +56,7 @@ class WaitingRows:
         return pick(self._events, numbers), self._at[at], keys
 
     def _indices(self, rows: Ints) -> Ints:
-        """Where these rows are; behind the last gap their numbers tell."""
+        """Where these rows are; after the last gap, their numbers give the index."""
         gaps = self._gaps
         if gaps == len(self._rows):
             return self._rows.searchsorted(rows)
@@ -67,7 +67,7 @@ class WaitingRows:
         return at
 
     def trim(self, held: Ints) -> None:
-        """Drop what is not held any more."""
+        """Drop what is no longer held."""
         if len(self._rows) > 2 * len(held) + _SPARE:
             held = np.sort(held)
             kept = self._rows.searchsorted(held)
@@ -80,7 +80,7 @@ class WaitingRows:
             self._keys = pick(self._keys, numbers) if self._keys else []
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         return {
             "outputs": {row: output.state_of() for row, output in self.outputs.items()},
             "rows": self._rows,
@@ -90,7 +90,7 @@ class WaitingRows:
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` kept."""
         self.outputs = {row: Output.resumed(o) for row, o in kept["outputs"].items()}
         self.rows = {output.id: row for row, output in self.outputs.items()}
         self._rows, self._events, self._at = kept["rows"], kept["events"], kept["at"]

@@ -1,4 +1,4 @@
-"""Events as columns on their way through a stage: in order, and while they wait for it."""
+"""Events as columns on their way through a stage: while they wait, and in order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
 _SPARE = 4096
-"""So many events more than needed are kept, so that dropping them is rare."""
+"""Up to this many events more than needed are kept, so that dropping them is rare."""
 _CHUNKS = 4
-"""Arrow columns of so many pieces are put together: a look-up asks each piece."""
+"""Arrow columns with more pieces are joined: a look-up has to ask each piece."""
 
 
 class Slice:
-    """Events in order: themselves, their arrival numbers, the arrivals of their release."""
+    """Events in order, with their arrival numbers and the arrivals of their release."""
 
     __slots__ = ("arrival", "at", "batch", "codes")
 
@@ -53,7 +53,7 @@ class Slice:
         return [(time, 0, number) for time, number in zip(ts, arrival, strict=True)]
 
     def causes(self, rows: list[int]) -> list[Event]:
-        """The events of these rows, with nothing but their types and times."""
+        """The events of these rows, with only their types and times."""
         batch = self.batch
         codes, ts = batch.codes[rows].tolist(), batch.ts[rows].tolist()
         return [Event(batch.types[code], time) for code, time in zip(codes, ts, strict=True)]
@@ -73,7 +73,7 @@ class Slice:
         return picked
 
     def count_before(self, place: Place) -> int:
-        """How many of the events stand before a place."""
+        """How many of the events come before a place."""
         if not len(self) or self.batch.ts[0] > place[0]:
             return 0
         return bisect_left(range(len(self)), place, key=self.place)
@@ -89,7 +89,7 @@ class Slice:
 
     @staticmethod
     def join(parts: list[Slice]) -> Slice:
-        """One behind the other."""
+        """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         return Slice(
@@ -99,7 +99,7 @@ class Slice:
         )
 
     def state_of(self) -> tuple[Any, ...]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         return *_written(self.batch), self.arrival, self.at
 
     @classmethod
@@ -113,9 +113,9 @@ class WaitingSlices:
 
     def __init__(self) -> None:
         self._numbers = np.empty((3, 0), np.int64)
-        """Row numbers, which grow, arrival numbers and keys."""
+        """Row numbers (increasing), arrival numbers and keys."""
         self._left = np.empty(0, np.bool_)
-        """Which of them were not handed out yet."""
+        """Which of them have not been handed out yet."""
         self._batch: EventBatch | None = None
 
     def put(self, rows: Ints, arrival: Ints, keys: Ints, batch: EventBatch) -> None:
@@ -145,7 +145,7 @@ class WaitingSlices:
         self._left[np.isin(self._numbers[0], rows)] = False
 
     def tidy(self) -> None:
-        """Drop what was handed out, once it is most."""
+        """Drop what was handed out, once it is the larger part."""
         count = np.count_nonzero(self._left)
         if self._batch is None or len(self._left) <= 2 * count + _SPARE:
             return
@@ -155,20 +155,20 @@ class WaitingSlices:
         self._batch = whole(self._batch.take(left)) if len(left) else None
 
     def state_of(self) -> Any:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         if self._batch is None:
             return None
         return self._numbers, self._left, *_written(self._batch)
 
     def resume(self, kept: Any) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` kept."""
         if kept is not None:
             self._numbers, self._left, *batch = kept
             self._batch = _read(batch)
 
 
 def whole(batch: EventBatch) -> EventBatch:
-    """The batch with columns in one piece: they can be read as arrays without copying them."""
+    """The batch with columns in one piece, which can be read as arrays without copying."""
     payload = batch.payload
     if isinstance(payload, pa.Table) and payload.num_columns and payload.column(0).num_chunks != 1:
         payload = payload.combine_chunks()
