@@ -35,12 +35,12 @@ A calibration only sets the start; what a checkpoint has learned since takes pre
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EngineOptions:
     """The options of an engine; frozen and checked.
 
-    >>> EngineOptions.of(late="side", retention="2s").retention
-    2000000
+    >>> EngineOptions.of(late="side", retention="2s")
+    EngineOptions(late='side', retention='2 s')
     >>> EngineOptions.of(atenuation=0.5)
     Traceback (most recent call last):
     ...
@@ -148,6 +148,16 @@ class EngineOptions:
     def adaptive(self) -> bool:
         """Whether the attenuation follows the load."""
         return self.attenuation == "adaptive"
+
+    def __repr__(self) -> str:
+        """The options that differ from the defaults, the way you would write them."""
+        usual = EngineOptions()
+        given = {name: getattr(self, name) for name in OPTIONS}
+        shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        for name in {"max_skew", "retention"}.intersection(shown):
+            unlimited = name == "max_skew" and shown[name] == LONGEST
+            shown[name] = None if unlimited else exact(shown[name])
+        return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def identity(self) -> Identity:
         """The options that saved states depend on; the others may differ after a restart."""

@@ -22,12 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.model import OptionError
+from betimes.model.duration import readable
 from betimes.model.hints import nearest
 from betimes.model.identity import Identity
 from betimes.ordering.start import Start
 
 if TYPE_CHECKING:
     from betimes.engine.hierarchy import Hierarchy
+
+_SHOWN = 5
+"""How many detectors are shown when a calibration is printed."""
 
 
 class CalibrationError(OptionError):
@@ -137,10 +141,13 @@ class Calibration:
         return bool(self.runs) and not self.runs[-1].changed
 
     def __repr__(self) -> str:
-        """Short, and different for different starts."""
+        """The slack of the first few detectors, and a digest that differs if any start does."""
         starts = "\n".join(f"{name} {each.start}" for name, each in self.detectors.items())
-        digest = blake2b(starts.encode(), digest_size=8).hexdigest()
-        return f"Calibration({self.hierarchy.digest}, {digest})"
+        content = f"{self.hierarchy.digest} {starts}"
+        digest = blake2b(content.encode(), digest_size=4).hexdigest()
+        slacks = [f"{name} {readable(each.slack)}" for name, each in self.detectors.items()]
+        more = ", ..." if len(slacks) > _SHOWN else ""
+        return f"Calibration(slack: {', '.join(slacks[:_SHOWN])}{more}; id {digest})"
 
     def check(self, hierarchy: Hierarchy) -> Calibration:
         """Refuse a hierarchy that this was not made for."""
