@@ -18,7 +18,7 @@ from betimes.model import PSEUDO, EventBatch
 def news_for(
     stage: Stage, inputs: Arrivals, told: Mapping[str, News]
 ) -> tuple[Arrivals, list[Output], list[Output]]:
-    """All that a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
+    """What a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
     if not stage.below:
         return inputs, [], []
     on = stage.node.on

@@ -88,7 +88,7 @@ class Stage:
         """Clock events in doubt, by the unit's row number, with their arrivals."""
 
     def read_from(self, stages: Sequence[Stage]) -> None:
-        """These stages publish what this one subscribes to."""
+        """Read what these stages publish."""
         self.below = tuple(stages)
         self._finalities = tuple(stage.finality for stage in stages)
 
@@ -190,7 +190,7 @@ class Stage:
         finality, repairs = self.finality, self._lateness.repairs
         told = 0 if before[0] == NEVER else before[1]
         if repairs and _steady(clock, slack, told):
-            # The common case: most is certain where the clock is furthest.
+            # The common case: the furthest clock decides.
             newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(told, 1))
             return
@@ -386,7 +386,7 @@ class _Meter:
 
 
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:
-    """Whether the clock is known all along, and the slack stays what it was."""
+    """Whether the clock is known throughout, and the slack does not change."""
     if len(clock) == 1:
         return bool(clock[0] != NEVER and slack[0] == told)
     return bool(clock.min() != NEVER and (slack == told).all())

@@ -34,7 +34,7 @@ class Finality:
         self._dated_back = 0
 
     def certain(self) -> int:
-        """Events up to this time can only be disturbed by one that breaks the slack."""
+        """Only an event that breaks the slack can disturb events up to this time."""
         unsure = self.unsure
         return min(self.settled, min(unsure.values()) - 1) if unsure else self.settled
 
@@ -85,7 +85,7 @@ class Finality:
         return found
 
     def move_horizon(self, below: Iterable[Finality]) -> int:
-        """How far back anybody may still have to go; the stages below may change from there on."""
+        """How far back this stage may still have to go, given the stages below it."""
         horizon = self.final_to - self._retention
         if horizon > self.horizon:
             self.horizon = horizon

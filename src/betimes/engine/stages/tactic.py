@@ -50,7 +50,7 @@ END = 2**63 - 1
 NOTHING: Ints = np.empty(0, np.int64)
 
 _MASKS = 64
-"""Batches come with their types in many orders; this many of them are remembered."""
+"""Batches list their types in many orders; this many of these are remembered."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Setting:
         return {}
 
     def masks(self, types: tuple[str, ...]) -> tuple[Mask, Mask]:
-        """Which of the types of a batch it takes, and which concern it at all."""
+        """Which types of a batch it takes, and which it needs at all."""
         known = self._masks.get(types)
         if known is None:
             if len(self._masks) >= _MASKS:
@@ -88,7 +88,7 @@ class Setting:
         return known
 
     def _sees(self, type: str) -> bool:
-        """Whether input events of this type concern it: it takes them, or they move its clock."""
+        """Whether it needs input events of this type: it takes them, or they move its clock."""
         clock = self.clock
         moves = clock is None or EVERY in clock or type in clock or type == TICK
         return moves or self.node.takes(type)
