@@ -254,7 +254,7 @@ class Engine:
             raise
 
     def _check_types(self, batch: EventBatch) -> Counter[str]:
-        """Refuse events of types that are no input; count those that nobody subscribes to."""
+        """Refuse types that are not declared as inputs; count events that no detector reads."""
         ignored: Counter[str] = Counter()
         inputs = self.hierarchy.inputs
         if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):

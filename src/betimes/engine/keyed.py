@@ -39,7 +39,7 @@ class KeyedOrder:
         groups: Coded | None,
         events: list[Event] | None,  # noqa: ARG002 - a key gets few of them
     ) -> list[tuple[Any, SharedOrder, Readings]]:
-        """What of a batch arrives at the order of each key; a new one stays if it is taken in."""
+        """Sort out what arrives at the order of each key; a new order stays only once taken in."""
         assert groups is not None
         mine: dict[Any, list[int]] = {}
         for row, key in enumerate(groups.spelled()):

@@ -44,14 +44,14 @@ class Keys:
         return code
 
     def keep(self) -> None:
-        """What was read is taken in: its keys stay."""
+        """Note that what was read last is taken in: its keys stay."""
         if self._new:
             self.values += self._new
             self._codes |= self._new
             self._new.clear()
 
     def drop(self) -> None:
-        """What was read last was not taken in, if it was not kept."""
+        """Discard what was read last, unless it was kept."""
         self._new.clear()
 
     def resume(self, values: list[Any]) -> None:

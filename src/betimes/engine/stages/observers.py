@@ -28,9 +28,9 @@ class Observer:
     """
 
     def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
-        """A batch came to the ordering unit; the answer has what it released and settled.
+        """A batch came to the ordering unit; the answer says what it released and settled.
 
-        At the end of the stream, an empty batch comes, and the answer has all that was held.
+        At the end of the stream, the batch is empty, and the answer has everything that was held.
         """
 
     def replayed(self, stage: Stage, key: Any, events: int) -> None:

@@ -43,7 +43,7 @@ class ColumnArrivals(Arrivals):
         """The same events in the form that the compiled loop takes."""
         self.own = own
         self.failed = failed
-        """How many events were left out because a condition fails at them."""
+        """How many events were left out because a condition failed on them."""
 
 
 class Reader:
@@ -62,7 +62,7 @@ class Reader:
     def read(
         self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
     ) -> ColumnArrivals:
-        """What arrives: `columns` are what ordering needs, `groups` the engine's own keys."""
+        """What arrives: `columns` is what ordering needs, `groups` are the engine's keys."""
         self.keys.drop()
         self.interned.drop()
         self._failed = 0
@@ -75,7 +75,7 @@ class Reader:
         return ColumnArrivals(batch, columns, at, wanted, part, found, own, self._failed)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
-        """What was read last is taken in."""
+        """Note that what was read last is taken in."""
         self.keys.keep()
         self.interned.keep()
         self._counts.errors += arrivals.failed

@@ -36,15 +36,15 @@ class Interned:
         self._kinds: dict[str, str] = {}
         """Whether a column holds text or numbers."""
         self._seen: dict[str, str] = {}
-        """The same with what was read last."""
+        """The same, including what was read last."""
 
     def read(self, batch: EventBatch, bits: Ints) -> Floats:
-        """A row for each column, null is NaN; `bits` are the steps that the events fit."""
+        """One row per column, with NaN for null; `bits` says which steps each event fits."""
         before = self._seen.copy()
         try:
             return self._read(batch, bits)
         except PatternError:
-            # Events that are refused do not say what a column holds.
+            # Refused events do not determine what a column holds.
             self._seen = before
             raise
 
@@ -136,12 +136,12 @@ class Interned:
         return codes
 
     def keep(self) -> None:
-        """What was read is taken in."""
+        """Note that what was read last is taken in."""
         self._values.keep()
         self._kinds = self._seen.copy()
 
     def drop(self) -> None:
-        """What was read last was not taken in, if it was not kept."""
+        """Discard what was read last, unless it was kept."""
         self._values.drop()
         self._seen = self._kinds.copy()
 

@@ -178,14 +178,14 @@ class Handling:
         return _sorted(carefully)
 
     def _before_failure(self, segment: RowSegment, key: Any) -> Snapshot:
-        """The state that a key had after all that the segment has handled so far."""
+        """The state of a key after everything that the segment has handled so far."""
         saved, columns = segment.undo[key], segment.columns
         earlier = [] if columns is None else columns.some(segment.rows(key))
         if not (earlier or self.timed):
             return saved
         detector = self.execution.run_with_care(saved, earlier).detector
         if self.timed:
-            # What deadlines made was told when they passed.
+            # What deadlines made was published when they passed.
             runner = self.execution.runner
             runner.run_until(runner.method(detector), self.passed)
         return self.execution.states.take(detector)
