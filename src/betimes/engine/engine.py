@@ -324,7 +324,7 @@ class Engine:
             raise CheckpointError(
                 "the checkpoint belongs to another hierarchy, or to one with other options:\n"
                 + "\n".join(f"  {line}" for line in differences)
-                + "\nuse what it was made with, or start again from the beginning of the stream"
+                + "\nuse those of the checkpoint, or start again from the beginning of the stream"
             )
         self._changes.seq, self._ended = kept["seq"], kept["ended"]
         self._order.resume(kept["order"])

@@ -85,9 +85,9 @@ class EngineOptions:
     def of(
         cls, given: Mapping[str, Any] | None = None, /, *, results: str = "provisional", **more: Any
     ) -> EngineOptions:
-        """Options from keywords; an unknown name is an error that suggests the nearest one.
+        """Options from keywords; a name that does not exist is an error that names the nearest.
 
-        With `results="final"`, no row is ever taken back: no speculation and no repairs.
+        `results="final"` wants rows that are never taken back: no speculation and no repairs.
         """
         given = {**(given or {}), **more}
         problem = unknown(given, OPTIONS, "option")

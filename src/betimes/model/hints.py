@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def nearest(name: object, known: Collection[str]) -> str:
-    """A hint at what was meant, to append to a message.
+    """A hint at what was meant, to be put behind a message.
 
     >>> nearest("patth", ["path", "time"])
     "; did you mean 'path'?"
