@@ -234,8 +234,6 @@ class Stage:
         self._suspects = {
             number: self._suspects.get(number) or arrivals.one(number - row) for number in open_
         }
-        if len(rejected):
-            self.tactic.drop(rejected)
 
     # Outputs
 

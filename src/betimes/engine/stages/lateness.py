@@ -56,7 +56,7 @@ class Lateness:
                 late_by = finality.settled - int(ts[index]) if late_by is None else late_by
                 which = repr(events.place(index)[2])
                 news.late.append((events.event(index), late_by, which))
-        return events.pick(np.flatnonzero(~late).tolist()) if late.any() else events
+        return events.pick(np.flatnonzero(~late)) if late.any() else events
 
     def state_of(self) -> tuple[dict[int, int], set[str]]:
         """Everything needed to resume elsewhere."""

@@ -177,7 +177,7 @@ class Handed(Protocol):
     def output(self, row: int) -> Output | None:
         """The output of another stage behind it; None for an input event."""
 
-    def pick(self, rows: list[int]) -> Any:
+    def pick(self, rows: Ints) -> Any:
         """Some of them, of the same kind."""
 
 
@@ -199,9 +199,6 @@ class Tactic(Protocol):
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Any, Ints]:
         """The events of these rows, and which rows they are; `at` is when each was handed out."""
-
-    def drop(self, rows: Ints) -> None:
-        """These rows were rejected and will not be handed out."""
 
     def handle(self, events: Any, moment: Moment) -> Iterator[Told]:
         """Handle events, and go back where they disturb what was handled."""

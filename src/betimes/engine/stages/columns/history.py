@@ -26,13 +26,13 @@ class Finds(Protocol):
 class CodedEvents:
     """Events in order, in the form that the compiled loop takes."""
 
-    __slots__ = ("_store", "events", "own")
+    __slots__ = ("_store", "events", "values")
 
-    def __init__(self, events: Ints, own: Floats, store: Finds) -> None:
+    def __init__(self, events: Ints, values: Floats, store: Finds) -> None:
         self.events = events
-        """The columns that `patterns.kernel` names: TS, ARRIVAL, KEY and so on."""
-        self.own = own
-        """The values that conditions compare."""
+        """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
+        self.values = values
+        """What conditions compare of each."""
         self._store = store
 
     def __len__(self) -> int:
@@ -53,11 +53,22 @@ class CodedEvents:
     def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
         return None
 
-    def pick(self, rows: list[int]) -> CodedEvents:
-        return CodedEvents(self.events[:, rows], self.own[:, rows], self._store)
+    def pick(self, rows: Ints) -> CodedEvents:
+        return CodedEvents(self.events[:, rows], self.values[:, rows], self._store)
+
+    def own(self) -> CodedEvents:
+        return self
+
+    def joined(self, more: CodedEvents) -> CodedEvents:
+        events = np.concatenate((self.events, more.events), axis=1)
+        return CodedEvents(events, np.concatenate((self.values, more.values), axis=1), self._store)
+
+    def state_of(self) -> tuple[Ints, Floats]:
+        """Everything needed to resume elsewhere."""
+        return self.events, self.values
 
     def part(self, low: int, high: int) -> CodedEvents:
-        return CodedEvents(self.events[:, low:high], self.own[:, low:high], self._store)
+        return CodedEvents(self.events[:, low:high], self.values[:, low:high], self._store)
 
 
 class ColumnSegment(msgspec.Struct):
@@ -76,7 +87,7 @@ class ColumnSegment(msgspec.Struct):
     def extend(self, more: CodedEvents) -> None:
         """Add events that follow all others."""
         self.events = np.concatenate((self.events, more.events), axis=1)
-        self.own = np.concatenate((self.own, more.own), axis=1)
+        self.own = np.concatenate((self.own, more.values), axis=1)
 
     def insert(self, late: CodedEvents) -> None:
         """Add events at their places."""

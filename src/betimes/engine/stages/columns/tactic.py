@@ -28,8 +28,8 @@ from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.columns.store import Store
-from betimes.engine.stages.columns.waiting import WaitingColumns
 from betimes.engine.stages.tactic import END, Ints, Moment, Replay, Setting, Told
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
@@ -58,7 +58,8 @@ class ColumnTactic:
         self._store = Store()
         self._type, _ = node.pattern.shapes()["match"]
         self._shaper = Shaper(node.pattern, self._program)
-        self._waiting = WaitingColumns(len(self._program.columns), self._store)
+        nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
+        self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
         self._segments: list[ColumnSegment] = []
         self._stamp = 0
         self._passed = -1
@@ -80,14 +81,13 @@ class ColumnTactic:
         self._reader.keep(arrivals)
         found = arrivals.found
         found[NUMBER] = self._store.put(arrivals.part)
-        self._waiting.put(row + arrivals.wanted, found, arrivals.own)
+        self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
-        return self._waiting.take(rows, at)
-
-    def drop(self, rows: Ints) -> None:
-        self._waiting.drop(rows)
+        taken, mine = self._waiting.take_some(rows)
+        taken.events[AT] = at if mine is None else at[mine]
+        return taken, rows if mine is None else rows[mine]
 
     # Handling events
 
@@ -124,11 +124,11 @@ class ColumnTactic:
         if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
             self._stamp += 1
             nothing = np.empty((2, 0), np.int64)
-            self._segments.append(ColumnSegment(self._stamp, events.events, events.own, nothing))
+            self._segments.append(ColumnSegment(self._stamp, events.events, events.values, nothing))
         else:
             self._segments[-1].extend(events)
         segment = self._segments[-1]
-        matches, undo = self._runs.handle(events.events, events.own, segment.stamp)
+        matches, undo = self._runs.handle(events.events, events.values, segment.stamp)
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
         return self._commit(matches, events.events, segment)
 
@@ -183,7 +183,7 @@ class ColumnTactic:
             at[early] -= 1
         at = np.maximum(at, 0)
         for number in np.unique(at).tolist():
-            self._segments[number].insert(late.pick(np.flatnonzero(at == number).tolist()))
+            self._segments[number].insert(late.pick(np.flatnonzero(at == number)))
         return int(at.min())
 
     def _commit(
@@ -237,13 +237,15 @@ class ColumnTactic:
 
     # Memory
 
-    def tidy(self, held: Ints) -> None:  # noqa: ARG002 - it knows what was handed out
-        """Drop runs and events that can no longer be part of a match."""
-        if not (self._runs.crowded or self._store.crowded):
+    def tidy(self, held: Ints) -> None:
+        """Drop runs and events that can never be part of a match again."""
+        crowded = self._runs.crowded or self._store.crowded
+        self._waiting.trim(held, at_once=crowded)
+        if not crowded:
             return
         bound = self._runs.clean_up([segment.undo for segment in self._segments])
         numbers = [segment.events[NUMBER] for segment in self._segments]
-        numbers.append(self._waiting.events[NUMBER])
+        numbers.append(self._waiting.events.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.count)
         self._store.forget(needed, bound)
 
@@ -290,5 +292,7 @@ class ColumnTactic:
         self._keys.resume(kept["keys"])
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
-        self._waiting.resume(kept["waiting"])
+        rows, waiting = kept["waiting"]
+        events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
+        self._waiting.resume(rows, events)
         self._stamp, self._passed = kept["numbers"]

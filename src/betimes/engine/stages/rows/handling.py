@@ -12,6 +12,7 @@ steps: `Execution` does the first, `OutputMaker` the second.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
@@ -21,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from betimes.engine.news.news import TIME, Output
+from betimes.engine.news.news import TIME, Output, Place
 from betimes.engine.news.outputs import encode
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.spacing import Costs, parse_snapshots
@@ -82,7 +83,11 @@ class Handling:
         self.costs = Costs()
         self.timed = setting.node.maker.timed
         self.passed = -1
-        """How far time has come, for detectors with deadlines."""
+        """How far time has come for detectors that have deadlines."""
+        self._begun: Place = self.history.last
+        """The last place that was handled before this batch."""
+        self._reopened: set[Any] = set()
+        """Keys that went back in this batch: deadlines that have passed have to pass again."""
         self._is_batch = setting.node.maker.kind == "batch"
         self._setting = setting
         self._outputs = setting.outputs
@@ -101,6 +106,7 @@ class Handling:
         """
         segments = self.history.segments
         when = When(events)
+        self._begun = self.history.last
         while start < len(events):
             speculative = start >= certain
             length = self._spacing.length(self.costs, speculative=speculative)
@@ -178,17 +184,24 @@ class Handling:
         return _sorted(carefully)
 
     def _before_failure(self, segment: RowSegment, key: Any) -> Snapshot:
-        """The state of a key after everything that the segment has handled so far."""
-        saved, columns = segment.undo[key], segment.columns
-        earlier = [] if columns is None else columns.some(segment.rows(key))
-        if not (earlier or self.timed):
-            return saved
-        detector = self.execution.run_with_care(saved, earlier).detector
-        if self.timed:
-            # What deadlines made was published when they passed.
-            runner = self.execution.runner
-            runner.run_until(runner.method(detector), self.passed)
-        return self.execution.states.take(detector)
+        """The state that a key had after all that the segment has handled so far."""
+        execution, columns = self.execution, segment.columns
+        saved, rows = segment.undo[key], [] if columns is None else segment.rows(key)
+        if columns is None or not self.timed:
+            parts = [rows]
+        else:
+            old = bisect_right(rows, self._begun, key=columns.place)
+            parts = [rows[:old], rows[old:]]
+        for number, part in enumerate(parts):
+            if part and columns is not None:
+                done = execution.run_with_care(saved, columns.some(part))
+                saved = execution.states.take(done.detector)
+            if number == 0 and self.timed and key not in self._reopened:
+                # What these deadlines made was told when they passed, before this batch.
+                detector = execution.states.restored(saved)
+                execution.runner.run_until(execution.runner.method(detector), self.passed)
+                saved = execution.states.take(detector)
+        return saved
 
     # Time
 
@@ -213,6 +226,7 @@ class Handling:
             outputs = self._make_due(made, key, known.get(key, -1), at)
             segment.outputs.setdefault(key, []).extend(outputs)
             yield outputs
+        self._reopened.clear()
 
     def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
         """Outputs of deadlines, made once time had come there and everything before was known."""
@@ -257,6 +271,8 @@ class Handling:
                 detector = states.make()
             detector = self._again(replay, segment, key, detector)
         self.detectors.install(key, detector)
+        if self.timed:
+            self._reopened.add(key)
         return replay
 
     def _spare(self, replay: Replay, key: Any, rest: list[RowSegment]) -> None:

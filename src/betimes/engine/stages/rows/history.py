@@ -55,6 +55,11 @@ class EventRows:
         self.outputs = outputs or {}
         """Which rows are outputs of other stages, while they are handed out."""
 
+    @classmethod
+    def nothing(cls) -> EventRows:
+        none = np.empty(0, np.int64)
+        return cls(none, None, none, [], none, None)
+
     def __len__(self) -> int:
         return len(self.events)
 
@@ -90,16 +95,24 @@ class EventRows:
             None if self.keys is None else self.keys[low:high],
         )
 
-    def pick(self, rows: list[int]) -> EventRows:
-        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, rows)
+    def pick(self, rows: Ints) -> EventRows:
+        numbers = rows.tolist()
+        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
         return EventRows(
             self.ts[rows],
-            None if self.rank is None else pick(self.rank, rows),
+            None if self.rank is None else pick(self.rank, numbers),
             tie,
-            pick(self.events, rows),
+            pick(self.events, numbers),
             self.at[rows],
-            None if self.keys is None else pick(self.keys, rows),
+            None if self.keys is None else pick(self.keys, numbers),
         )
+
+    def own(self) -> EventRows:
+        keys = None if self.keys is None else list(self.keys)
+        return EventRows(self.ts, self.rank, self.tie, list(self.events), self.at, keys)
+
+    def joined(self, more: EventRows) -> EventRows:
+        return EventRows.join([self, more])
 
     def with_ranks(self) -> EventRows:
         """The same with rank and tie as lists, so that they can hold outputs of other stages."""
@@ -132,7 +145,7 @@ class EventRows:
 
     def sorted(self) -> EventRows:
         """By place."""
-        return self.pick(sorted(range(len(self)), key=self.place))
+        return self.pick(np.array(sorted(range(len(self)), key=self.place), np.int64))
 
     def count_before(self, place: Place) -> int:
         """How many of the sorted events come before a place."""
@@ -208,7 +221,7 @@ class RowSegment:
         columns = self.columns
         if self._index is not None and columns is not None:
             rows = [row for mine in self._index.values() for row in mine]
-            self._parts = [columns.pick(rows).sorted()] if rows else []
+            self._parts = [columns.pick(np.array(rows)).sorted()] if rows else []
             self._count = len(rows)
             self._index = None
 

@@ -19,8 +19,8 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.rows.waiting import WaitingRows
 from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Setting, Told
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering.clock import EVERY
@@ -35,7 +35,11 @@ class RowTactic:
         self._setting = setting
         self._handling = Handling(setting)
         self._history = self._handling.history
-        self._waiting = WaitingRows()
+        self._waiting = WaitingRoom(EventRows.nothing())
+        self._from_below: dict[int, Output] = {}
+        """Outputs of other stages that wait, by row."""
+        self._rows_below: dict[str, int] = {}
+        """Their rows, by identity."""
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
 
@@ -98,33 +102,36 @@ class RowTactic:
         return None if keys is None else keys[0]
 
     def put(self, row: int, arrivals: Arrivals) -> None:
-        self._waiting.put(row, arrivals)
+        wanted, batch, at = arrivals.wanted, arrivals.batch, arrivals.at
+        ts = batch.ts
+        if len(wanted) < len(ts):
+            ts, at = ts[wanted], at[wanted]
+        waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
+        self._waiting.put(row + wanted, waiting)
+        for index, output in arrivals.outputs.items():
+            self._from_below[row + index] = output
+            self._rows_below[output.id] = row + index
 
-    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:
-        if not len(rows):
-            return EventRows(ts, None, rows, [], at, None), rows
-        events, ties, keys = self._waiting.take(rows)
-        taken = EventRows(ts, None, ties, events, at, keys)
-        waiting = self._waiting
-        for index, row in enumerate(rows.tolist()) if waiting.outputs else ():
-            output = waiting.outputs.pop(row, None)
+    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:  # noqa: ARG002
+        taken = self._waiting.take(rows)
+        taken.at = at
+        below = self._from_below
+        for index, row in enumerate(rows.tolist()) if below else ():
+            output = below.pop(row, None)
             if output is not None:
                 # It has its own place.
                 rank, tie = taken.with_ranks().rank, taken.tie
                 assert isinstance(rank, list)
                 assert isinstance(tie, list)
                 _, rank[index], tie[index] = output.place
-                del waiting.rows[output.id]
+                del self._rows_below[output.id]
                 taken.outputs[index] = output
         return taken, rows
 
-    def drop(self, rows: Ints) -> None:
-        """Nothing to do now: `tidy` drops rows that are no longer held once there are many."""
-
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        row = self._waiting.rows.pop(output.id, None)
+        row = self._rows_below.pop(output.id, None)
         if row is not None:
-            del self._waiting.outputs[row]
+            del self._from_below[row]
             return row
         key = self._key(output)
         segment = self._history.find(output.place)
@@ -204,6 +211,7 @@ class RowTactic:
     def state_of(self) -> dict[str, Any]:
         return {
             "waiting": self._waiting.state_of(),
+            "below": {row: output.state_of() for row, output in self._from_below.items()},
             "segments": [_written(segment) for segment in self._history.segments],
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
@@ -211,7 +219,10 @@ class RowTactic:
         }
 
     def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
-        self._waiting.resume(kept["waiting"])
+        rows, events = kept["waiting"]
+        self._waiting.resume(rows, None if events is None else EventRows(*events))
+        self._from_below = {row: Output.resumed(o) for row, o in kept["below"].items()}
+        self._rows_below = {output.id: row for row, output in self._from_below.items()}
         self._history.segments = [_read(state, outputs) for state in kept["segments"]]
         self._history.last = kept["last"]
         handling = self._handling

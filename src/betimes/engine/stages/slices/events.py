@@ -14,8 +14,6 @@ from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
-_SPARE = 4096
-"""Up to this many events more than needed are kept, so that dropping them is rare."""
 _CHUNKS = 4
 """Arrow columns with more pieces are joined: a look-up has to ask each piece."""
 
@@ -66,11 +64,22 @@ class Slice:
     def take(self, rows: Ints) -> Slice:
         return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows])
 
-    def pick(self, rows: list[int]) -> Slice:
-        numbers = np.array(rows, np.int64)
-        picked = self.take(numbers)
-        picked.codes = self.codes[numbers]
-        return picked
+    def pick(self, rows: Ints) -> Slice:
+        batch = whole(self.batch.take(rows))
+        return Slice(batch, self.arrival[rows], self.at[rows], self.codes[rows])
+
+    def own(self) -> Slice:
+        return self
+
+    def joined(self, more: Slice) -> Slice:
+        batch = EventBatch.concat([self.batch, more.batch])
+        payload = batch.payload
+        if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
+            batch = whole(batch)
+        numbers = np.concatenate(
+            ((self.arrival, self.at, self.codes), (more.arrival, more.at, more.codes)), axis=1
+        )
+        return Slice(batch, *numbers)
 
     def count_before(self, place: Place) -> int:
         """How many of the events come before a place."""
@@ -99,72 +108,15 @@ class Slice:
         )
 
     def state_of(self) -> tuple[Any, ...]:
-        """Everything needed to resume elsewhere."""
-        return *_written(self.batch), self.arrival, self.at
+        """All that must be kept to go on elsewhere."""
+        batch = self.batch
+        payload = written(batch.payload)
+        return batch.ts, batch.codes, batch.types, payload, self.arrival, self.at, self.codes
 
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> Slice:
-        *batch, arrival, at = kept
-        return cls(_read(batch), arrival, at)
-
-
-class WaitingSlices:
-    """Events by the ordering unit's row numbers, until they are handed out."""
-
-    def __init__(self) -> None:
-        self._numbers = np.empty((3, 0), np.int64)
-        """Row numbers (increasing), arrival numbers and keys."""
-        self._left = np.empty(0, np.bool_)
-        """Which of them have not been handed out yet."""
-        self._batch: EventBatch | None = None
-
-    def put(self, rows: Ints, arrival: Ints, keys: Ints, batch: EventBatch) -> None:
-        """Keep events."""
-        if not len(rows):
-            return
-        if self._batch is not None:
-            batch = EventBatch.concat([self._batch, batch])
-            payload = batch.payload
-            if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
-                batch = whole(batch)
-        self._numbers = np.concatenate((self._numbers, (rows, arrival, keys)), axis=1)
-        left = np.ones(len(batch), np.bool_)
-        left[: len(self._left)] = self._left
-        self._left, self._batch = left, batch
-
-    def take(self, rows: Ints) -> tuple[EventBatch, Ints, Ints]:
-        """Hand out events, with their arrival numbers and keys."""
-        if self._batch is None or not len(rows):
-            return EventBatch.concat([]), NOTHING, NOTHING
-        index = self._numbers[0].searchsorted(rows)
-        self._left[index] = False
-        return whole(self._batch.take(index)), self._numbers[1, index], self._numbers[2, index]
-
-    def drop(self, rows: Ints) -> None:
-        """Forget events that will not be handed out, if they are known."""
-        self._left[np.isin(self._numbers[0], rows)] = False
-
-    def tidy(self) -> None:
-        """Drop what was handed out, once it is the larger part."""
-        count = np.count_nonzero(self._left)
-        if self._batch is None or len(self._left) <= 2 * count + _SPARE:
-            return
-        left = np.flatnonzero(self._left)
-        self._numbers = self._numbers[:, left]
-        self._left = np.ones(len(left), np.bool_)
-        self._batch = whole(self._batch.take(left)) if len(left) else None
-
-    def state_of(self) -> Any:
-        """Everything needed to resume elsewhere."""
-        if self._batch is None:
-            return None
-        return self._numbers, self._left, *_written(self._batch)
-
-    def resume(self, kept: Any) -> None:
-        """Resume from what `state_of` kept."""
-        if kept is not None:
-            self._numbers, self._left, *batch = kept
-            self._batch = _read(batch)
+        ts, codes, types, payload, *numbers = kept
+        return cls(EventBatch(ts, codes, tuple(types), read(payload)), *numbers)
 
 
 def whole(batch: EventBatch) -> EventBatch:
@@ -173,12 +125,3 @@ def whole(batch: EventBatch) -> EventBatch:
     if isinstance(payload, pa.Table) and payload.num_columns and payload.column(0).num_chunks != 1:
         payload = payload.combine_chunks()
     return EventBatch(batch.ts, batch.codes, batch.types, payload)
-
-
-def _written(batch: EventBatch) -> tuple[Any, ...]:
-    return batch.ts, batch.codes, batch.types, written(batch.payload)
-
-
-def _read(kept: list[Any]) -> EventBatch:
-    ts, codes, types, payload = kept
-    return EventBatch(ts, codes, tuple(types), read(payload))

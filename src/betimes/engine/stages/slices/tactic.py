@@ -24,10 +24,19 @@ from betimes.engine.news.news import Output
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.reading.keys import Keys, has_column, key_codes
-from betimes.engine.stages.slices.events import Slice, WaitingSlices
+from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
-from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Replay, Setting, Told
+from betimes.engine.stages.tactic import (
+    NOTHING,
+    Disturbance,
+    Ints,
+    Moment,
+    Replay,
+    Setting,
+    Told,
+)
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
@@ -63,7 +72,7 @@ class SliceTactic:
         self._handling = SliceHandling(setting)
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
-        self._waiting = WaitingSlices()
+        self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING))
         self._swept = 0
         """How many events had been handled when the keys were last swept."""
 
@@ -85,14 +94,12 @@ class SliceTactic:
         assert isinstance(arrivals, SliceArrivals)
         self._keys.keep()
         wanted = arrivals.wanted
-        self._waiting.put(row + wanted, arrivals.at[wanted], arrivals.codes, arrivals.part)
+        at = arrivals.at[wanted]
+        self._waiting.put(row + wanted, Slice(arrivals.part, at, at, arrivals.codes))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Slice, Ints]:  # noqa: ARG002
-        batch, arrival, codes = self._waiting.take(rows)
-        return Slice(batch, arrival, at, codes), rows
-
-    def drop(self, rows: Ints) -> None:
-        self._waiting.drop(rows)
+        taken = self._waiting.take(rows)
+        return Slice(taken.batch, taken.arrival, at, taken.codes), rows
 
     # Handling events
 
@@ -146,8 +153,8 @@ class SliceTactic:
 
     # Memory
 
-    def tidy(self, held: Ints) -> None:  # noqa: ARG002 - it knows what was handed out
-        self._waiting.tidy()
+    def tidy(self, held: Ints) -> None:
+        self._waiting.trim(held)
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         histories = self._handling.histories
@@ -188,7 +195,8 @@ class SliceTactic:
         }
 
     def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
-        self._waiting.resume(kept["waiting"])
+        rows, events = kept["waiting"]
+        self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
         for key, snapshot, last, segments in kept["histories"]:
             history = self._handling.resume(key, snapshot)
