@@ -197,7 +197,7 @@ class Handling:
                 done = execution.run_with_care(saved, columns.some(part))
                 saved = execution.states.take(done.detector)
             if number == 0 and self.timed and key not in self._reopened:
-                # What these deadlines made was told when they passed, before this batch.
+                # What these deadlines made was published when they passed, before this batch.
                 detector = execution.states.restored(saved)
                 execution.runner.run_until(execution.runner.method(detector), self.passed)
                 saved = execution.states.take(detector)

@@ -108,7 +108,7 @@ class Slice:
         )
 
     def state_of(self) -> tuple[Any, ...]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         batch = self.batch
         payload = written(batch.payload)
         return batch.ts, batch.codes, batch.types, payload, self.arrival, self.at, self.codes
