@@ -1,4 +1,4 @@
-"""News into changes: the rows that an engine gives back, numbered."""
+"""From news to changes: the rows that an engine returns, numbered."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _place = attrgetter("place")
 
 
 class ChangeWriter:
-    """Writes changes, and numbers them; the engines of all keys share one."""
+    """Writes changes and numbers them; the orders of all keys share one."""
 
     def __init__(self) -> None:
         self.seq = 0
         """The number of the last change."""
         self.rejected = 0
-        """Clock events that were too far ahead and taken out of the stream."""
+        """Clock events that were taken out of the stream because they were too far ahead."""
 
     def write(
         self, stages: Mapping[str, Stage], told: Mapping[str, News], key: Any = None
     ) -> list[Change]:
-        """The changes of a batch, from what each stage has told, all of them of one key or None."""
+        """The changes of a batch, from the news of each stage; with `order="key"`, of one key."""
         of_key = "" if key is None else f" {encode(key).decode()}"
         changes: list[Change] = []
         for name, news in told.items():
@@ -51,8 +51,8 @@ class ChangeWriter:
 
     def _of_outputs(self, name: str, news: News) -> list[Change]:
         """Changes about what one detector made: at most one for each output."""
-        # In the order of their places: how a stage went back, which may depend on measured
-        # times, must not show in the rows.
+        # In the order of their places: how a stage went back may depend on measured times, and
+        # must not show in the rows.
         if news.deleted:
             news.inserted.sort(key=_place)
         gone = {output.id: output for output in news.deleted}
@@ -78,7 +78,7 @@ class ChangeWriter:
         return changes
 
     def _change(self, kind: Any, name: str, output: Output, cause: str | None = None) -> Change:
-        """A row about an output; if there is no other, its cause is the event that completed it."""
+        """A row about an output; by default, its cause is the event that completed it."""
         self.seq += 1
         if kind != "delete":
             output.told_final = output.final

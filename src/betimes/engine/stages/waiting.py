@@ -1,8 +1,9 @@
 """The waiting room: arrivals that a detector takes, until the ordering unit hands them out.
 
-The unit knows events by row numbers, which grow. What waits is kept in the order of arrival, in the
-form in which the tactic will handle it, and looked up by these numbers. What the unit does not hold
-any more is dropped once it is most, so each event is moved a few times at most.
+The unit knows events by row numbers, which increase. Waiting events are kept in the order of
+arrival, in the form in which the tactic will handle them, and looked up by these numbers. Events
+that the unit no longer holds are dropped once they are the larger part, so each event is moved only
+a few times.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 _SPARE = 4096
-"""This many rows more than needed are kept, so that dropping them is rare."""
+"""Up to this many rows more than needed are kept, so that dropping them is rare."""
 
 
 class Waits(Protocol):
@@ -25,7 +26,7 @@ class Waits(Protocol):
         """Some of them, in this order."""
 
     def joined(self, more: Self) -> Self:
-        """These, which may be changed, and others behind them."""
+        """These, which may be changed, followed by others."""
 
     def own(self) -> Self:
         """The same events, which may be changed."""
@@ -61,7 +62,7 @@ class WaitingRoom(Generic[W]):
         return events
 
     def take_some(self, rows: Ints) -> tuple[W, npt.NDArray[np.bool_] | None]:
-        """The events of these rows that wait here, and which rows that are; None if all are."""
+        """The events of these rows that wait here, and which rows those are; None for all."""
         known = self._rows
         if not len(known) or not len(rows):
             return self._nothing, np.zeros(len(rows), np.bool_) if len(rows) else None
@@ -73,7 +74,7 @@ class WaitingRoom(Generic[W]):
         return self.events.pick(index[mine]), mine
 
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
-        """Drop what the unit does not hold any more, once it is most, or at once."""
+        """Drop what the unit no longer holds, once it is the larger part, or at once."""
         if at_once or len(self._rows) > 2 * len(held) + _SPARE:
             held = np.sort(held)
             index = self._rows.searchsorted(held)

@@ -1,4 +1,4 @@
-"""What compiled patterns take and have handled: events as the compiled loop wants them."""
+"""Events in the form that the compiled loop takes: handed out, and handled."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 
 class Finds(Protocol):
-    """Where events are looked up by number."""
+    """Looks up events by number."""
 
     def find(self, numbers: Ints) -> EventBatch: ...
 
 
 class CodedEvents:
-    """Events in order, as the compiled loop wants them."""
+    """Events in order, in the form that the compiled loop takes."""
 
     __slots__ = ("_store", "events", "values")
 
@@ -72,7 +72,7 @@ class CodedEvents:
 
 
 class ColumnSegment(msgspec.Struct):
-    """Events in order, what they made, and the states of the keys before they touched them."""
+    """Events in order, what they made, and the state of each key before they touched it."""
 
     stamp: int
     events: Ints

@@ -1,14 +1,14 @@
 """The tactic of columns: compiled patterns on input events.
 
-Events are columns all the way: two numbers tell which steps an event fits, a number its key, and
-only for matches payloads are looked up. The history is a row of segments, each with its events in
-order and an undo log; a log entry is one number, the head of a key's list of runs (see
-`betimes.patterns.kernel`). Events that land before others that were handled are merged into their
-segments; the keys they belong to, all at once, get the states from before the first of these
-segments, and handle their events again from there on.
+Events are columns all the way: two numbers say which steps an event fits, one number is its key,
+and payloads are looked up only for matches. The history is a list of segments, each with its events
+in order and an undo log; a log entry is one number, the head of a key's list of runs (see
+`betimes.patterns.kernel`). Events that land before handled ones are merged into their segments. All
+their keys are set back together, to the states before the first of these segments, and handle their
+events again from there on.
 
 Going back is so cheap here that looking for a place to stop would cost more, so `retraction=` makes
-no difference: only what has changed is ever told.
+no difference: only what has changed is ever published.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ColumnTactic:
     def __init__(self, setting: Setting) -> None:
         node = setting.node
         assert node.pattern is not None
-        setting.retraction.reason = "compiled: only what has changed is told"
+        setting.retraction.reason = "compiled: only what has changed is published"
         self._setting = setting
         self._outputs = setting.outputs
         self._program = Program(node.pattern.spec, node.pattern.limit)
@@ -63,7 +63,7 @@ class ColumnTactic:
         self._segments: list[ColumnSegment] = []
         self._stamp = 0
         self._passed = -1
-        """How far time has come for matches that wait for windows to close."""
+        """How far time has come, for matches that wait for windows to close."""
 
     @property
     def passed(self) -> int | None:
@@ -110,7 +110,7 @@ class ColumnTactic:
             yield self._commit(matches, told, segment)
 
     def _behind(self, events: Ints) -> int:
-        """How many of the events stand before the last one that was handled."""
+        """How many of the events come before the last handled one."""
         if not self._segments or not events.shape[1]:
             return 0
         ts, arrival = self._segments[-1].events[[TS, ARRIVAL], -1]
@@ -176,7 +176,7 @@ class ColumnTactic:
         events = late.events
         firsts = np.array([segment.first for segment in self._segments])
         at = firsts[:, 0].searchsorted(events[TS], side="right") - 1
-        # Of equal times, what arrived before a segment's first event belongs to the one before.
+        # At equal times, an event that arrived before a segment's first belongs to the one before.
         while len(early := np.flatnonzero(
             (at > 0) & (firsts[at, 0] == events[TS]) & (firsts[at, 1] > events[ARRIVAL])
         )):  # fmt: skip
@@ -193,7 +193,7 @@ class ColumnTactic:
         segment: ColumnSegment,
         known: dict[tuple[str, Any], Output] | None = None,
     ) -> list[Output]:
-        """Outputs of matches that were told at these events; those that are known stay."""
+        """The outputs of matches that these events completed; known outputs stay."""
         if not matches.shape[1]:
             return []
         told = events[:, matches[kernel.TOLD]]
@@ -226,7 +226,7 @@ class ColumnTactic:
         return outputs
 
     def _tellers(self, told: Ints, due: Ints) -> list[Event]:
-        """What made matches be told: an event, or time."""
+        """What completed matches: an event, or time."""
         found = [Event("time", ts) for ts in due.tolist()]
         rows = np.flatnonzero(due < 0)
         if len(rows):

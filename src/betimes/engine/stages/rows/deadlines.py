@@ -1,4 +1,4 @@
-"""Deadlines: detectors that want to be called when time has come somewhere, though nothing came."""
+"""Deadlines: detectors that want to be called at a certain time, even if no event comes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from betimes.engine.stages.rows.detectors import Detectors
 
 
 class Deadlines:
-    """When each key wants to be called, the earliest first."""
+    """When each key wants to be called, earliest first."""
 
     def __init__(self, detectors: Detectors) -> None:
         self._detectors = detectors.by_key
@@ -31,7 +31,7 @@ class Deadlines:
     def due(self, ts: int) -> Iterator[tuple[int, Any]]:
         """The keys whose deadlines have passed at a time, in order.
 
-        A key that went back has deadlines of the past again, and is due again.
+        A key that went back may have past deadlines again, and is then due again.
         """
         while self._heap and self._heap[0][0] <= ts:
             deadline, _, key = heappop(self._heap)

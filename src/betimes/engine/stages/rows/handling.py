@@ -2,11 +2,11 @@
 
 Events that follow all others are handled in segments; when a segment first touches a key, the key's
 state is saved in the segment's undo log. A disturbed key is restored from the first undo log at or
-after the disturbance that knows it, and its events, nobody else's, are handled again. On demand,
-that ends at the first later segment before which the state is what it was: all that comes after
-still holds, and so does the detector as it stands.
+after the disturbance that has it, and its events, and no others, are handled again. On demand, this
+ends at the first later segment where the state is the same as before: everything after that still
+holds, including the current state of the detector.
 
-Executing detectors and committing what they made, by giving it identity, place and time, are two
+Executing a detector, and committing what it made by giving it identity, place and time, are two
 steps: `Execution` does the first, `OutputMaker` the second.
 """
 
@@ -37,10 +37,10 @@ from betimes.model.event import Event
 
 
 class RowReplay(Replay):
-    """A replay that looks up arrivals only where something was made."""
+    """A replay that looks up arrivals only if something was made."""
 
     silent: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
-    """Events of which nothing was made, and whose arrivals nobody has asked for."""
+    """Events that made nothing, and whose arrivals have not been looked up yet."""
 
     def newest(self) -> int:
         """The newest arrival so far."""
@@ -51,14 +51,14 @@ class RowReplay(Replay):
 
 
 class When:
-    """With which arrivals the events of a batch, and all before them of their keys, were known."""
+    """The arrivals with which events, and all earlier ones of their keys, were known."""
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
         self._newest = np.maximum.accumulate(self._at)
 
     def made(self, row: int) -> int:
-        """When something could be made of this event."""
+        """When something could be made from this event."""
         at = int(self._at[row])
         if self._keys is None or self._newest[row] == at:
             return int(self._newest[row])
@@ -67,7 +67,7 @@ class When:
         return max(mine, default=at)
 
     def known(self, row: int) -> int:
-        """When all before it of its key were known; -1 if there is none."""
+        """When all earlier events of its key were known; -1 if there is none."""
         before = self._at[:row]
         if self._keys is None:
             return int(before.max(initial=-1))
@@ -76,7 +76,7 @@ class When:
 
 
 class Handling:
-    """The detectors of one stage, what they have handled, and the way back."""
+    """The detectors of one stage, what they have handled, and how they go back."""
 
     def __init__(self, setting: Setting) -> None:
         self.history: Segments[RowSegment] = Segments()
@@ -100,9 +100,9 @@ class Handling:
     # Forward
 
     def append(self, events: EventRows, start: int, certain: int) -> Iterator[list[Output]]:
-        """Handle the events from `start` on, which follow all others; yield what is made.
+        """Handle the events from `start` on, which follow all others; yield the outputs.
 
-        The first `certain` events can only be disturbed by one that breaks the slack.
+        Only an event that breaks the slack can disturb the first `certain` events.
         """
         segments = self.history.segments
         when = When(events)
@@ -123,7 +123,7 @@ class Handling:
     def _handle(
         self, events: EventRows, segment: RowSegment, when: When, start: int
     ) -> Iterator[list[Output]]:
-        """Handle events as part of the last segment; they are the batch's from `start` on."""
+        """Handle events as part of the last segment; in the batch, they begin at `start`."""
         known = len(segment.undo)
         time = self._setting.time
         began = time()
@@ -160,7 +160,7 @@ class Handling:
         if keys is None:
             return runner.run(touch(None), events.events)
         if not self._is_batch:
-            # Methods of the keys that the segment has touched: one look-up per event.
+            # The methods of keys that the segment has touched: one look-up per event.
             methods = {key: self.detectors.methods[key] for key in segment.undo}
             return runner.run_keyed(methods, touch, events.events, keys)
         made = [
@@ -171,7 +171,7 @@ class Handling:
         return _sorted(made)
 
     def _run_with_care(self, segment: RowSegment, events: EventRows) -> Made:
-        """From the states before the segment, key by key, without what fails."""
+        """Start from the states before the segment, key by key, and leave out what fails."""
         carefully: list[tuple[int, Any]] = []
         for key, mine in _rows_by_key(events).items():
             self.detectors.touch(self.history.segments, key)
@@ -197,7 +197,7 @@ class Handling:
                 done = execution.run_with_care(saved, columns.some(part))
                 saved = execution.states.take(done.detector)
             if number == 0 and self.timed and key not in self._reopened:
-                # What these deadlines made was told when they passed, before this batch.
+                # What these deadlines made was published when they passed, before this batch.
                 detector = execution.states.restored(saved)
                 execution.runner.run_until(execution.runner.method(detector), self.passed)
                 saved = execution.states.take(detector)
@@ -206,7 +206,7 @@ class Handling:
     # Time
 
     def run_out(self, ts: int, known: dict[Any, int], at: int) -> Iterator[list[Output]]:
-        """Time has come to `ts`: call the detectors whose deadlines have passed, in order.
+        """Let time pass up to `ts`: call the detectors whose deadlines have passed, in order.
 
         `known` says with which arrivals the events of touched keys were known.
         """
@@ -219,7 +219,7 @@ class Handling:
             segment = segments[-1]
             method = self.detectors.touch(segments, key)
             made = self.execution.runner.run_until(method, ts)
-            # An event that stands before a deadline which has passed disturbs like any late one.
+            # An event before a deadline that has passed disturbs its key like any late event.
             segment.last = max(segment.last, (method.passed, TIME, b""))
             self.history.last = max(self.history.last, segment.last)
             self.deadlines.arm([key])
@@ -229,7 +229,7 @@ class Handling:
         self._reopened.clear()
 
     def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
-        """Outputs of deadlines, made when time had come there and what stands before was known."""
+        """Outputs of deadlines, made once time had come there and everything before was known."""
         outputs = []
         for ts, items in groupby(made, key=attrgetter("ts")):
             cause, event = (ts, TIME, encode(key)), Event("time", ts)
@@ -276,13 +276,13 @@ class Handling:
         return replay
 
     def _spare(self, replay: Replay, key: Any, rest: list[RowSegment]) -> None:
-        """These need not be handled again: what they made still holds."""
+        """These segments need not be handled again: what they made still holds."""
         replay.spared = sum(len(segment.rows(key)) for segment in rest)
         for segment in rest:
             self._outputs.keep(segment.outputs.get(key, ()), replay.new)
 
     def _again(self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any) -> Any:
-        """Handle the events of a key in one segment again; outputs that come again stay."""
+        """Handle the events of a key in one segment again; outputs that recur stay."""
         events, rows = segment.columns, segment.rows(key)
         assert events is not None
         old = segment.outputs.pop(key, [])
@@ -317,12 +317,12 @@ class Handling:
 
 
 def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
-    """What a detector made because time had come there, and what it made of the event itself."""
+    """What a detector made because deadlines passed, and what it made from the event itself."""
     return [i for i in items if type(i) is Due], [i for i in items if type(i) is not Due]
 
 
 def _by_row(made: Made) -> Iterator[tuple[int, list[Any]]]:
-    """What was made, by the row of the event that it was made from."""
+    """What was made, grouped by the row of the event that it was made from."""
     for row, pairs in groupby(zip(*made, strict=True), key=lambda pair: pair[0]):
         yield row, [event for _, event in pairs]
 

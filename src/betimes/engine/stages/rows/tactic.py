@@ -1,6 +1,7 @@
-"""The tactic of rows: Python detectors, handed events one by one, on any level.
+"""The tactic of rows: Python detectors get events one by one, on any level.
 
-Most segments are never gone back to, so what only going back needs is made when a key goes back.
+Stages never go back to most segments, so whatever only going back needs is made when a key goes
+back.
 """
 
 from __future__ import annotations
@@ -83,13 +84,13 @@ class RowTactic:
         )  # fmt: skip
 
     def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
-        """The keys of events that the detector takes; `groups` are the engine's own."""
+        """The keys of events that the detector takes; `groups` are the engine's keys."""
         node = self._setting.node
         by = node.by
         if by is None:
             return groups
         if EVERY in node.on:
-            # Nobody named the types: those without the column are a key of their own, as in SQL.
+            # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
         else:
             keys = keys_of(events, by, f"detector {node.name!r}")
@@ -255,7 +256,7 @@ def _read(state: dict[str, Any], outputs: Iterator[Output]) -> RowSegment:
 
 
 def _known(events: EventRows, disturbed: dict[Any, Disturbance]) -> dict[Any, int]:
-    """With which arrival of a batch the newest event of each key was known."""
+    """The arrival of the batch with which the newest event of each key was known."""
     known = {key: disturbance.at for key, disturbance in disturbed.items()}
     keys = [None] * len(events) if events.keys is None else events.keys
     for key, at in zip(keys, events.at.tolist(), strict=True):

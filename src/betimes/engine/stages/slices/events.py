@@ -1,4 +1,4 @@
-"""Events as columns on their way through a stage: in order, and while they wait for it."""
+"""Events as columns on their way through a stage: while they wait, and in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
 _CHUNKS = 4
-"""Arrow columns of so many pieces are put together: a look-up asks each piece."""
+"""Arrow columns with more pieces are joined: a look-up has to ask each piece."""
 
 
 class Slice:
-    """Events in order: themselves, their arrival numbers, the arrivals of their release."""
+    """Events in order, with their arrival numbers and the arrivals of their release."""
 
     __slots__ = ("arrival", "at", "batch", "codes")
 
@@ -51,7 +51,7 @@ class Slice:
         return [(time, 0, number) for time, number in zip(ts, arrival, strict=True)]
 
     def causes(self, rows: list[int]) -> list[Event]:
-        """The events of these rows, with nothing but their types and times."""
+        """The events of these rows, with only their types and times."""
         batch = self.batch
         codes, ts = batch.codes[rows].tolist(), batch.ts[rows].tolist()
         return [Event(batch.types[code], time) for code, time in zip(codes, ts, strict=True)]
@@ -82,7 +82,7 @@ class Slice:
         return Slice(batch, *numbers)
 
     def count_before(self, place: Place) -> int:
-        """How many of the events stand before a place."""
+        """How many of the events come before a place."""
         if not len(self) or self.batch.ts[0] > place[0]:
             return 0
         return bisect_left(range(len(self)), place, key=self.place)
@@ -98,7 +98,7 @@ class Slice:
 
     @staticmethod
     def join(parts: list[Slice]) -> Slice:
-        """One behind the other."""
+        """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         return Slice(
@@ -108,7 +108,7 @@ class Slice:
         )
 
     def state_of(self) -> tuple[Any, ...]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         batch = self.batch
         payload = written(batch.payload)
         return batch.ts, batch.codes, batch.types, payload, self.arrival, self.at, self.codes
@@ -120,7 +120,7 @@ class Slice:
 
 
 def whole(batch: EventBatch) -> EventBatch:
-    """The batch with columns in one piece: they can be read as arrays without copying them."""
+    """The batch with columns in one piece, which can be read as arrays without copying."""
     payload = batch.payload
     if isinstance(payload, pa.Table) and payload.num_columns and payload.column(0).num_chunks != 1:
         payload = payload.combine_chunks()

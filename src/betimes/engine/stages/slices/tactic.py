@@ -1,14 +1,14 @@
-"""The tactic of slices: detectors per batch on input events, over columns.
+"""The tactic of slices: per-batch detectors on input events, over columns.
 
-A detector per batch that reads input events gets them as they came, as columns: no event becomes a
-Python object on the way. What waits is looked up by number when the ordering unit hands it out, and
-what was handled stays in the slices in which it was handed over. Every key has a detector and a
-history of its own; without keys there is one.
+A per-batch detector that reads input events gets them as they came, as columns: no event becomes a
+Python object on the way. Waiting events are looked up by number when the ordering unit hands them
+out, and handled events stay in the slices in which they were handed over. Every key has its own
+detector and history; without keys there is one.
 
 Events that follow all handled ones of their key are handed over in slices, as long as the spacing
-of snapshots allows; at attenuation 1 that is usually one slice per batch and key. Those that land
-before handled ones are put into their segments, and the key's detector handles these and all that
-follow again, once per batch, however many there are.
+of snapshots allows; at attenuation 1, that is usually one slice per batch and key. Events that land
+before handled ones are put into their segments, and the key's detector handles these segments and
+all later ones again: once per batch, however many events were late.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from betimes.model.event import Event
 
 
 class SliceArrivals(Arrivals):
-    """What arrives at a stage of a detector per batch: columns for the unit, others for it."""
+    """What arrives at a stage of a per-batch detector: columns for the unit and for it."""
 
     __slots__ = ("codes", "part")
 
@@ -62,7 +62,7 @@ class SliceArrivals(Arrivals):
 
 
 class SliceTactic:
-    """Hands slices of input events to detectors per batch, by key."""
+    """Hands slices of input events to per-batch detectors, by key."""
 
     weighs = True
     passed = None
@@ -74,7 +74,7 @@ class SliceTactic:
         self._keys = Keys()
         self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING))
         self._swept = 0
-        """How many events had been handled when all keys were last asked what can be forgotten."""
+        """How many events had been handled when the keys were last swept."""
 
     # Arrivals
 
