@@ -32,7 +32,7 @@ SINK = 'format = "parquet"\npath = "out/"'
         (
             "[engine]",
             "[engine]\ncolour = 1",
-            "[engine] colour: unknown key; expected one of kind, master",
+            "[engine] colour: unknown key; known are kind, master",
         ),
         (
             'emits = "touch"',
@@ -40,7 +40,7 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[[detect.pattern]] 1 emit: unknown key; did you mean 'emits'?",
         ),
         ('emits = "touch"', "", "[[detect.pattern]] 1: the key 'emits' is missing"),
-        (SOURCE, 'format = "parket"', "simulate (did you mean 'parquet'?), got 'parket'"),
+        (SOURCE, 'format = "parket"', "simulate, got 'parket'; did you mean 'parquet'?"),
         (SOURCE, 'format = "parquet"', "format 'parquet' needs the key 'path'"),
         (
             SOURCE,
@@ -120,7 +120,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[sink] path: format 'console' has no such key",
         ),
         (SINK, 'format = "parquet"\npath = "events/"', "the output would become input"),
-        (SINK, SINK + '\nresults = "finel"', "one of provisional, final (did you mean 'final'?)"),
+        (
+            SINK,
+            SINK + '\nresults = "finel"',
+            "provisional, final, got 'finel'; did you mean 'final'?",
+        ),
         ("[sink]\n" + SINK, "", "[sink]: the table is missing"),
     ],
 )

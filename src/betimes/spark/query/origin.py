@@ -20,10 +20,10 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from betimes.host.rows import COLUMNS
 from betimes.model import OptionError
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_remote
-from betimes.spark.slots.rows import COLUMNS
 
 COLUMN = "betimes.column"
 JOB = "betimes.job"

@@ -10,13 +10,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from betimes.host.tally import TALLIED, Tally
 from betimes.spark.query.ending import final_changes, last_batch, plain_place
 from betimes.spark.query.failures import RunError, reason
 from betimes.spark.query.guard import CheckpointGuard
 from betimes.spark.query.origin import Origin, labels_of, relabelled
 from betimes.spark.query.sinks import Sink, kept, write_all
 from betimes.spark.query.steps import steps_of
-from betimes.spark.telemetry.tally import TALLIED, Tally
 
 _POLL = 0.2
 """Seconds between looks at a query: a signal may have to wait this long."""

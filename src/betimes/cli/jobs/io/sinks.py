@@ -8,7 +8,6 @@ as on Spark, so that the same readers work for both.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.host.folder import put
 from betimes.model import OptionError, readable
 
 _LOOK = {"insert": ("+", "green"), "confirm": ("=", "blue"), "delete": ("-", "red")}
@@ -96,16 +96,6 @@ def encoded(changes: pa.Table, format: str) -> bytes:  # noqa: A002
         for row in changes.to_pylist():
             content.write(encoder.encode(row) + b"\n")
     return content.getvalue()
-
-
-def put(file: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all, even after a crash."""
-    draft = file.with_name(f".{file.name}.new")
-    with draft.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    draft.replace(file)
 
 
 class ConsoleSink:

@@ -23,18 +23,17 @@ from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.files import FORMATS, FileSource
 from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
-from betimes.cli.jobs.jobfile.hierarchies import engine_options, importing_from
+from betimes.cli.jobs.jobfile.hierarchies import importing_from
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
 from betimes.engine import Hierarchy
+from betimes.host.tally import TALLIED, Tally
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
-    from betimes.spark.telemetry.statistics import BatchStats
-    from betimes.spark.telemetry.tally import Tally
 
 _LOOK = 0.5
 """Seconds between two checks of a query."""
@@ -90,7 +89,7 @@ class SparkJob:
                     return Outcome.open
                 end = query.finish(advance=self._job.source.end == "advance")
                 if not self._in_files:
-                    self._count(end, end.waited)
+                    self._totals.tally += end
                 self._count_written()
             return Outcome.ended
 
@@ -123,9 +122,8 @@ class SparkJob:
         rows = self._rows(session, simulated)
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
-            arrival=job.source.arrival, by=job.source.by, order=job.detect.order,
-            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
-            **engine_options(job),
+            arrival=job.source.arrival, by=job.source.by, results=job.sink.results,
+            idle=job.engine.idle, slots=job.engine.slots, **job.detect.options,
         )  # fmt: skip
         return bs.write(
             changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
@@ -190,7 +188,7 @@ class SparkJob:
                 self._totals.rows += batch.rows
                 self._totals.batches += 1
                 if not self._in_files:
-                    self._count(batch, round((batch.latency or 0.0) * batch.inserted))
+                    self._totals.tally += batch.tally
         self._count_written()
         self._progress.show(self.reading)
 
@@ -200,17 +198,6 @@ class SparkJob:
         sink = self._job.sink
         return sink.format in FILES and "://" not in str(sink.path) and not sink.options
 
-    def _count(self, batch: BatchStats | Tally, waited: int) -> None:
-        """Add counts of changes, from the query or from files."""
-        totals = self._totals
-        totals.found += batch.inserted
-        totals.early += waited
-        totals.confirmed += batch.confirmed
-        totals.deleted += batch.deleted
-        totals.final += batch.final
-        totals.late += batch.late
-        totals.rejected += batch.rejected
-
     def _count_written(self) -> None:
         """Count the changes in files that were written since the last call."""
         sink = self._job.sink
@@ -219,8 +206,7 @@ class SparkJob:
         for number, folder in batches_in(Path(str(sink.path))):
             if number not in self._counted and (folder / "_SUCCESS").exists():
                 self._counted.add(number)
-                told = _told_in(folder, sink.format)
-                self._count(told, told.waited)
+                self._totals.tally += _told_in(folder, sink.format)
 
 
 def session_of(job: JobFile, progress: Progress) -> Any:
@@ -255,8 +241,6 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
 
 def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
     """Count the changes in a folder."""
-    from betimes.spark.telemetry.tally import TALLIED, Tally
-
     data = ds.dataset(str(folder), format=FORMATS[format])
     if not set(TALLIED).issubset(data.schema.names):
         return Tally()  # a file without rows need not have columns
