@@ -64,6 +64,7 @@ class Job:
         idle: Duration | None = None,
     ) -> Job:
         """Check everything that can be checked without data."""
+        shipped = ship(hierarchy)
         Engine(hierarchy, options)
         if slots is None:
             slots = 1 if options.by is None else USUAL_SLOTS
@@ -71,7 +72,7 @@ class Job:
         identity = Setup(hierarchy, options, columns, results).identity()
         wanted = _wanted(hierarchy)
         return cls(
-            ship(hierarchy), columns, options, results, slots, milliseconds(idle),
+            shipped, columns, options, results, slots, milliseconds(idle),
             identity | Identity({"the job": {"slots": str(slots)}}), wanted,
             _numbered(hierarchy, wanted), _ticking(hierarchy),
         )  # fmt: skip
