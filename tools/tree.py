@@ -58,14 +58,6 @@ RULES = (
     Rule("tools", "*.sh", "what the Makefile runs before there is a Python environment"),
 )
 
-LONGER: Mapping[str, str] = {
-    "src/betimes/engine/engine.py": "about to be split into options, engine and engine by key",
-    "src/betimes/engine/handling.py": "about to be split with the stages",
-    "src/betimes/ordering/kernel.py": "about to be split; numba caches by file",
-    "src/betimes/patterns/kernel.py": "about to be split; numba caches by file",
-}
-"""Modules that may be longer for now, and why. An entry that is no longer needed is an error."""
-
 
 def unexplained(paths: Iterable[str], rules: Iterable[Rule] = RULES) -> list[str]:
     """The files that no rule explains."""
@@ -79,16 +71,13 @@ def unused(paths: Iterable[str], rules: Iterable[Rule] = RULES) -> list[Rule]:
     return [rule for rule in rules if not any(map(rule.explains, paths))]
 
 
-def too_long(lengths: Mapping[str, int], longer: Iterable[str] = LONGER) -> list[str]:
-    """The modules with too many lines, and the exceptions that are no longer needed."""
-    longer = set(longer)
-    above = {path for path, length in lengths.items() if length > MOST_LINES}
+def too_long(lengths: Mapping[str, int]) -> list[str]:
+    """The modules with too many lines."""
     return [
-        *(f"{path}: expected at most {MOST_LINES} lines, got {lengths[path]}; split it by concept"
-          for path in sorted(above - longer)),
-        *(f"{path}: no longer above {MOST_LINES} lines; remove it from LONGER in tools/tree.py"
-          for path in sorted(longer - above)),
-    ]  # fmt: skip
+        f"{path}: expected at most {MOST_LINES} lines, got {length}; split it by concept"
+        for path, length in sorted(lengths.items())
+        if length > MOST_LINES
+    ]
 
 
 def tracked(root: Path) -> list[str]:

@@ -20,6 +20,7 @@ from betimes.engine import (
     HierarchyError,
     Zone,
     calibrate,
+    detect,
     recalibrate,
 )
 from betimes.model import (
@@ -68,6 +69,7 @@ __all__ = [
     "Zone",
     "begin",
     "calibrate",
+    "detect",
     "fold",
     "pattern",
     "recalibrate",

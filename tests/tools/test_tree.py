@@ -44,15 +44,9 @@ def test_a_rule_that_explains_nothing_is_named() -> None:
     assert unused(["README.md"], [RULES[0], empty]) == [empty]
 
 
-def test_long_modules_are_named_unless_excepted() -> None:
-    lengths = {"a.py": MOST_LINES, "b.py": MOST_LINES + 1, "c.py": MOST_LINES + 1}
-    (found,) = too_long(lengths, longer=["c.py"])
+def test_long_modules_are_named() -> None:
+    (found,) = too_long({"a.py": MOST_LINES, "b.py": MOST_LINES + 1})
     assert found.startswith(f"b.py: expected at most {MOST_LINES} lines, got {MOST_LINES + 1}")
-
-
-def test_an_exception_that_is_no_longer_needed_is_named() -> None:
-    found = too_long({"a.py": 10}, longer=["a.py", "gone.py"])
-    assert [line.split(":")[0] for line in found] == ["a.py", "gone.py"]
 
 
 def test_only_files_that_git_tracks_count(tmp_path: Path) -> None:

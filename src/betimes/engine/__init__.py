@@ -5,6 +5,7 @@ from betimes.engine.calibration.configuration import Calibration, CalibrationErr
 from betimes.engine.calibration.iterative import calibrate
 from betimes.engine.calibration.walk import recalibrate
 from betimes.engine.codec import CheckpointError
+from betimes.engine.detection import detect
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.options import EngineOptions
@@ -23,5 +24,6 @@ __all__ = [
     "SnapshotModel",
     "Zone",
     "calibrate",
+    "detect",
     "recalibrate",
 ]

@@ -8,8 +8,8 @@ one for each key.
 from __future__ import annotations
 
 import time as wall
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -188,9 +188,13 @@ class Engine:
         return self._order.sure_clock
 
     def feed(self, events: Events) -> ChangeBatch:
-        """Take arrivals, in order of arrival; return what changed."""
+        """Take arrivals, in order of arrival; return what changed.
+
+        `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
+        `EventBatch`, an `Event`, or any number of them.
+        """
         self._check_open()
-        if not isinstance(events, EventBatch | pa.Table | pa.RecordBatch | Event | list):
+        if isinstance(events, Iterator | set | tuple | deque):
             events = list(events)
         batch = EventBatch.of(events)
         by = self.options.by

@@ -73,7 +73,8 @@ class SharedOrder:
             )  # fmt: skip
         for stage in self.stages.values():
             publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
-            stage.below = [self.stages[publisher] for publisher in publishers]
+            stage.read_from([self.stages[publisher] for publisher in publishers])
+        self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
         self._newest = -1
         """The largest time of all events."""
@@ -97,14 +98,19 @@ class SharedOrder:
         told: dict[str, News] = {}
         for name, stage in self.stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
-        newest = int(ts.max(initial=-1))
+        self._note_newest(ts)
+        return self._changes.write(self.stages, told)
+
+    def _note_newest(self, ts: Ints) -> None:
+        newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
+        if newest <= self._newest:
+            return
         clocks = [stage.unit.clock for stage in self.stages.values()]
-        sound = max(clock or 0 for clock in clocks) + microseconds(self._options.max_skew or 0)
+        sound = max(clock or 0 for clock in clocks) + self._max_skew
         if newest > sound:
             # An event that is absurdly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))
         self._newest = max(self._newest, newest)
-        return self._changes.write(self.stages, told)
 
     def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
         """Time passes while nothing happens."""

@@ -158,11 +158,14 @@ class EventBatch:
             return events
         if isinstance(events, pa.Table | pa.RecordBatch):
             return cls.from_arrow(events)
+        if hasattr(events, "__arrow_c_stream__"):
+            table: Any = events  # pandas, polars and others
+            return cls.from_arrow(pa.table(table))
         if isinstance(events, Event):
             return cls.from_rows([events])
         if not isinstance(events, Iterable):
             raise EventError(
-                "expected events as an EventBatch, an Arrow table or record batch, or Event "
+                "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "
                 f"objects, got {events!r}"
             )
         return cls.from_rows(events)

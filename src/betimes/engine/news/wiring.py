@@ -19,6 +19,8 @@ def news_for(
     stage: Stage, inputs: Arrivals, told: Mapping[str, News]
 ) -> tuple[Arrivals, list[Output], list[Output]]:
     """All that a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
+    if not stage.below:
+        return inputs, [], []
     on = stage.node.on
     below = [told[other.node.name] for other in stage.below if other.node.name in told]
     deleted = [output for news in below for output in news.deleted if output.event.type in on]

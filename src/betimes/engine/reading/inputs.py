@@ -7,7 +7,6 @@ type of the batch whether it is wanted. Events become Python objects only if som
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,10 +44,6 @@ class Inputs:
         self._among: dict[tuple[Mask, Mask], Ints] = {}
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
         self._events: dict[Mask, list[Event]] = {}
-
-    def mask(self, wanted: Callable[[str], bool]) -> Mask:
-        """Which types are wanted."""
-        return tuple(map(wanted, self.batch.types))
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""

@@ -62,8 +62,9 @@ class Stage:
         self.unit = unit
         self.counts = StageCounts()
         self.finality = Finality(microseconds(options.retention), self.counts)
-        self.below: list[Stage] = []
+        self.below: tuple[Stage, ...] = ()
         """The stages that publish what this one subscribes to."""
+        self._finalities: tuple[Finality, ...] = ()
         self._observers = tuple(observers)
         self._time = time
         self._load = _Meter(self.counts)
@@ -85,6 +86,11 @@ class Stage:
         """The unit's number of the next arrival."""
         self._suspects: dict[int, tuple[Event, int]] = {}
         """Clock events that may be absurd, by the unit's row number, with their arrivals."""
+
+    def read_from(self, stages: Sequence[Stage]) -> None:
+        """These stages publish what this one subscribes to."""
+        self.below = tuple(stages)
+        self._finalities = tuple(stage.finality for stage in stages)
 
     # One batch
 
@@ -166,7 +172,7 @@ class Stage:
         for told in self.tactic.handle(events, moment):
             if isinstance(told, Replay):
                 self._republish(told, news)
-            else:
+            elif told:
                 self._publish(told, news)
 
     # Order
@@ -183,10 +189,10 @@ class Stage:
             return
         finality, repairs = self.finality, self._lateness.repairs
         told = 0 if before[0] == NEVER else before[1]
-        steady = clock.min() != NEVER and (slack == told).all()
-        if steady and repairs:
+        if repairs and _steady(clock, slack, told):
             # The common case: most is certain where the clock is furthest.
-            finality.settled = max(finality.settled, int(clock.max()) - max(told, 1))
+            newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
+            finality.settled = max(finality.settled, newest - max(told, 1))
             return
         # As long as nothing is learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
@@ -278,7 +284,7 @@ class Stage:
         finality.advance()
         self.counts.errors += self._failures.judge(finality.final_to)
         news.confirmed += finality.confirmed()
-        reach = finality.move_horizon(stage.finality for stage in self.below)
+        reach = finality.move_horizon(self._finalities)
         self._failures.forget(reach)
         for outputs in self.tactic.forget(reach):
             self._outputs.unmake(outputs)
@@ -377,6 +383,13 @@ class _Meter:
             slack=slack,
         )
         return self.last
+
+
+def _steady(clock: Ints, slack: Ints, told: int) -> bool:
+    """Whether the clock is known all along, and the slack stays what it was."""
+    if len(clock) == 1:
+        return bool(clock[0] != NEVER and slack[0] == told)
+    return bool(clock.min() != NEVER and (slack == told).all())
 
 
 def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:

@@ -12,8 +12,6 @@ from typing import Any
 from betimes.engine.news.news import Output
 from betimes.engine.stats import StageCounts
 
-_FAR = 2**63
-
 
 class Finality:
     """What of a stage is certain, final, and remembered."""
@@ -37,7 +35,8 @@ class Finality:
 
     def certain(self) -> int:
         """Events up to this time can only be disturbed by one that breaks the slack."""
-        return min(self.settled, min(self.unsure.values(), default=_FAR) - 1)
+        unsure = self.unsure
+        return min(self.settled, min(unsure.values()) - 1) if unsure else self.settled
 
     def may_change_from(self) -> int:
         """No output of an earlier time will be taken back any more."""
@@ -73,7 +72,9 @@ class Finality:
 
     def confirmed(self) -> list[Output]:
         """The outputs that have become final."""
-        found = []
+        found: list[Output] = []
+        if not self.open:
+            return found
         for output in [o for o in self.open.values() if o.cause[0] <= self.final_to]:
             del self.open[output.id]
             if not output.final:
@@ -85,9 +86,14 @@ class Finality:
 
     def move_horizon(self, below: Iterable[Finality]) -> int:
         """How far back anybody may still have to go; the stages below may change from there on."""
-        self.horizon = max(self.horizon, self.final_to - self._retention)
-        self.reach = min([self.horizon, *(each.may_change_from() for each in below)])
-        return self.reach
+        horizon = self.final_to - self._retention
+        if horizon > self.horizon:
+            self.horizon = horizon
+        reach = self.horizon
+        for each in below:
+            reach = min(reach, each.may_change_from())
+        self.reach = reach
+        return reach
 
     def state_of(self) -> dict[str, Any]:
         """All that must be kept to resume elsewhere, without the open outputs."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -36,7 +37,7 @@ from betimes.engine.news.outputs import OutputMaker
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.inputs import Inputs
+from betimes.engine.reading.inputs import Inputs, Mask
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stats import StageCounts
@@ -47,6 +48,9 @@ from betimes.ordering.clock import EVERY
 Ints = npt.NDArray[np.int64]
 END = 2**63 - 1
 NOTHING: Ints = np.empty(0, np.int64)
+
+_MASKS = 64
+"""Batches come with their types in many orders; this many of them are remembered."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,21 @@ class Setting:
         """Whether the engine splits the stream."""
         return self.options.by is not None
 
-    def sees(self, type: str) -> bool:
+    @cached_property
+    def _masks(self) -> dict[tuple[str, ...], tuple[Mask, Mask]]:
+        return {}
+
+    def masks(self, types: tuple[str, ...]) -> tuple[Mask, Mask]:
+        """Which of the types of a batch it takes, and which concern it at all."""
+        known = self._masks.get(types)
+        if known is None:
+            if len(self._masks) >= _MASKS:
+                self._masks.clear()
+            known = tuple(map(self.node.takes, types)), tuple(map(self._sees, types))
+            self._masks[types] = known
+        return known
+
+    def _sees(self, type: str) -> bool:
         """Whether input events of this type concern it: it takes them, or they move its clock."""
         clock = self.clock
         moves = clock is None or EVERY in clock or type in clock or type == TICK

@@ -71,7 +71,7 @@ class ColumnTactic:
     # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:
-        mine = inputs.mask(self._setting.sees)
+        _, mine = self._setting.masks(inputs.batch.types)
         columns, at = inputs.columns(mine)
         return self._reader.read(inputs.part(mine), columns, at, inputs.groups_of(mine))
 

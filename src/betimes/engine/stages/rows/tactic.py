@@ -45,7 +45,7 @@ class RowTactic:
     # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:
-        on, sees = inputs.mask(self._setting.node.takes), inputs.mask(self._setting.sees)
+        on, sees = self._setting.masks(inputs.batch.types)
         part, at = inputs.columns(sees)
         events = inputs.events(on)
         groups = inputs.groups_of(on)

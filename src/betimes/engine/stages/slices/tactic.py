@@ -71,7 +71,7 @@ class SliceTactic:
 
     def read(self, inputs: Inputs) -> Arrivals:
         node = self._setting.node
-        on, sees = inputs.mask(node.takes), inputs.mask(self._setting.sees)
+        on, sees = self._setting.masks(inputs.batch.types)
         part = inputs.part(on, node.maker.columns, f"detector {node.name!r}")
         arrivals = SliceArrivals(inputs, inputs.columns(sees), inputs.among(on, sees), part)
         if self._has_keys:

@@ -1,0 +1,60 @@
+"""`detect`: a finished table in, its changes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from betimes.engine.engine import Engine, Events
+from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.options import EngineOptions, signature
+from betimes.model.batch import EventBatch
+from betimes.model.change import Change, ChangeBatch
+from betimes.model.duration import LONGEST
+
+
+def detect(
+    events: Events, hierarchy: Hierarchy, *, advance: bool = True, **options: Any
+) -> ChangeBatch:
+    """Find what a hierarchy detects in events that are all there already.
+
+    The events are sorted by time, fed to an `Engine` and finished, so each row of the answer is the
+    final insert of one detected event. For a stream that arrives out of order, use `Engine`.
+
+    Parameters
+    ----------
+    events
+        A table (Arrow, pandas, polars) with the columns `ts` and `type`, an `EventBatch`, or
+        `Event` objects, in any order.
+    hierarchy
+        The detectors and how they are wired.
+    advance : True
+        Whether time runs out at the end, so that open windows close.
+    **options
+        Those of `Engine`; by default nothing waits, and everything can be repaired.
+
+    >>> from betimes import Event, pattern
+    >>> touches = Hierarchy(clock="*")
+    >>> touches.add(pattern("near hit", emits="touch", within="1s"))
+    >>> found = detect([Event("hit", 5), Event("near", 3)], touches)
+    >>> [(change.change_type, change.status, change.ts) for change in found]
+    [('insert', 'final', 5)]
+    """
+    batch = EventBatch.of(events)
+    ordered = batch.take(np.argsort(batch.ts, kind="stable"))
+    patient = {"attenuation": 1.0, "slack": 0, "retention": LONGEST}
+    engine = Engine(hierarchy, EngineOptions.of(patient | options))
+    standing: dict[str, Change] = {}
+    for change in [*engine.feed(ordered), *engine.finish(advance=advance)]:
+        standing.pop(change.match_id, None)
+        if change.change_type != "delete":
+            standing[change.match_id] = change
+    return ChangeBatch([
+        msgspec.structs.replace(change, change_type="insert", seq=seq)
+        for seq, change in enumerate(standing.values(), start=1)
+    ])  # fmt: skip
+
+
+detect.__signature__ = signature(detect)  # type: ignore[attr-defined]

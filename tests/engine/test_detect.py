@@ -1,0 +1,72 @@
+"""`detect`: a finished table gives what perfect order would have given, all of it final."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import betimes as bt
+from betimes.testing.oracle import oracle
+from tests.engine.material import hierarchies, share, streams
+
+
+@given(hierarchies(), streams())
+@share(0.3)
+def test_it_is_the_oracle(hierarchy: bt.Hierarchy, stream: list[bt.Event]) -> None:
+    changes = bt.detect(stream, hierarchy)
+    assert bt.fold(changes) == oracle(hierarchy, stream)
+    assert {(change.change_type, change.status) for change in changes} <= {("insert", "final")}
+    assert [change.seq for change in changes] == list(range(1, len(changes) + 1))
+
+
+def touches() -> bt.Hierarchy:
+    hierarchy = bt.Hierarchy(clock="*")
+    hierarchy.add(bt.pattern("near hit", by="player", emits="touch", within="1s"))
+    return hierarchy
+
+
+ROWS: dict[str, Any] = {
+    "ts": [5, 3, 9, 7],
+    "type": ["hit", "near", "hit", "near"],
+    "player": [1, 1, 2, 2],
+}
+TABLES: dict[str, Any] = {
+    "arrow": pa.table(ROWS),
+    "record batch": pa.record_batch(ROWS),
+    "pandas": pd.DataFrame(ROWS),
+    "batch": bt.EventBatch.from_arrow(pa.table(ROWS)),
+    "events": bt.EventBatch.from_arrow(pa.table(ROWS)).rows(),
+    "generator": (event for event in bt.EventBatch.from_arrow(pa.table(ROWS)).rows()),
+}
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_every_form_of_a_table(form: str) -> None:
+    assert [change.ts for change in bt.detect(TABLES[form], touches())] == [5, 9]
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas", "events"])
+def test_an_engine_takes_the_same_forms(form: str) -> None:
+    engine = bt.Engine(touches(), attenuation=0.0)
+    changes = [*engine.feed(TABLES[form]), *engine.finish()]
+    assert bt.fold(changes) == bt.fold(bt.detect(TABLES[form], touches()))
+
+
+def test_options_are_those_of_an_engine() -> None:
+    assert len(bt.detect(TABLES["arrow"], touches(), by="player")) == 2
+    with pytest.raises(bt.OptionError, match="did you mean 'attenuation'"):
+        bt.detect(TABLES["arrow"], touches(), atenuation=1.0)
+    with pytest.raises(bt.EventError, match="expected events as"):
+        bt.detect(5, touches())  # type: ignore[arg-type]
+
+
+def test_time_runs_out_or_stays() -> None:
+    hierarchy = bt.Hierarchy(clock="*")
+    hierarchy.add(bt.pattern("hit !near", emits="alone", within="1s"))
+    stream = [bt.Event("hit", 5)]
+    assert len(bt.detect(stream, hierarchy)) == 1
+    assert len(bt.detect(stream, hierarchy, advance=False)) == 0
