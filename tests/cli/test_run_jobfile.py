@@ -9,11 +9,14 @@ import pytest
 
 from betimes.cli.jobs.jobfile.tables import (
     DETECT_KEYS,
+    ELSEWHERE,
     ENGINE_KEYS,
+    OPTION_READERS,
     PATTERN_KEYS,
     SINK_KEYS,
     SOURCE_KEYS,
 )
+from betimes.engine.options import OPTIONS
 from tests.cli.jobs import EXAMPLE, make, run
 
 SOURCE = 'format = "parquet"\npath = "events/"'
@@ -71,6 +74,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "attenuation = 0.3",
             "attenuation = 1.5",
             "expected 'adaptive' or a number from 0 to 1, got 1.5",
+        ),
+        (
+            "attenuation = 0.3",
+            "atenuation = 0.3",
+            "line 11, [detect] atenuation: unknown key; did you mean 'attenuation'?",
         ),
         ("attenuation = 0.3", 'slack = "biggest"', "expected one of largest, decaying, quantile"),
         ("attenuation = 0.3", 'slack = "15 parsec"', "or a fixed duration such as '150ms'"),
@@ -233,6 +241,10 @@ def test_help_teaches() -> None:
     assert result.exit_code == 0
     for part in ("[[detect.pattern]]", "exit code 130", "betimes run --check job.toml"):
         assert part in result.stdout
+
+
+def test_every_option_of_an_engine_is_a_key_or_has_a_reason() -> None:
+    assert sorted([*OPTION_READERS, *ELSEWHERE]) == sorted(OPTIONS)
 
 
 def test_every_key_is_in_the_reference() -> None:

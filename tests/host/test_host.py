@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from betimes.engine import CheckpointError
 from betimes.engine.fitting import read_stored
-from betimes.host import Columns, Host, Tally
+from betimes.host import Columns, Host, Setup, Tally
 from betimes.host.folder import CheckpointFolder, put
 from betimes.host.log import Entry, Head, LoggedHost, first_head, read_head
 from betimes.host.tally import finals_of
@@ -207,8 +208,8 @@ def deletes(rows: Rows) -> int:
 
 def test_a_state_of_other_settings_is_refused_in_words() -> None:
     given = setup()
-    other = users.Setup(given.hierarchy, given.options.with_(late="side"), Columns(time="at"))
-    stored = users.msgspec.msgpack.encode(first_head(given.identity(), given.options))
+    other = Setup(given.hierarchy, given.options.with_(late="side"), Columns(time="at"))
+    stored = msgspec.msgpack.encode(first_head(given.identity(), given.options))
     with pytest.raises(CheckpointError) as refused:
         read_head(other.identity(), stored)
     lines = str(refused.value).splitlines()
@@ -221,12 +222,12 @@ def test_a_state_of_other_settings_is_refused_in_words() -> None:
 
 def test_options_that_no_state_depends_on_may_change() -> None:
     given, other = setup(attenuation=0.3), setup(attenuation=1.0, errors="skip")
-    stored = users.msgspec.msgpack.encode(first_head(given.identity(), given.options))
+    stored = msgspec.msgpack.encode(first_head(given.identity(), given.options))
     assert read_head(other.identity(), stored).attenuation == 0.3
 
 
 def test_a_state_of_an_older_format_or_none_is_refused() -> None:
-    older = users.msgspec.msgpack.encode({"identity": "{}", "token": b"", "attenuation": 1.0})
+    older = msgspec.msgpack.encode({"identity": "{}", "token": b"", "attenuation": 1.0})
     with pytest.raises(CheckpointError, match=r"another version.*format is 1.*finish the stream"):
         read_head(setup().identity(), older)
     with pytest.raises(CheckpointError, match=r"it is damaged or not a checkpoint.*; do this"):

@@ -94,7 +94,8 @@ def through_restarts(given: Setup, stream: Tables) -> Rows:
 def through_log(given: Setup, stream: Tables) -> Rows:
     """A host that is rebuilt from head and log before every batch."""
     identity = given.identity()
-    note, log, told = msgspec.msgpack.encode(first_head(identity, given.options)), [], []
+    note, told = msgspec.msgpack.encode(first_head(identity, given.options)), []
+    log: list[bytes] = []
     for table in [*stream, None]:
         head = read_head(identity, note)
         host = LoggedHost(given, identity, slot=0, clock=lambda: 0.0)

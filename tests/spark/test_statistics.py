@@ -12,9 +12,9 @@ from pyspark.sql import Row, SparkSession
 from betimes import spark as bs
 from betimes.cli.jobs.running.totals import Meter, Totals
 from betimes.engine import DetectorStats
+from betimes.host.joining import together
 from betimes.host.tally import Tally
 from betimes.model.change import ChangeBatch, fold
-from betimes.spark.telemetry.joining import together
 from tests.spark.material import hierarchy, in_order, read, run_locally, stream, write_parts
 
 

@@ -85,15 +85,10 @@ def _on_spark(
     with (
         tempfile.TemporaryDirectory(prefix="betimes-") as folder,
         importing_from(job.folder),
+        in_words(),
     ):
-        session = session_of(job, progress)
-        try:
-            rows = static_rows(session, job, Path(folder) / "simulated")
-            return bs.calibrate(
-                rows, hierarchy, time=job.source.time, type=job.source.type, arrival=arrival,
-                slots=job.engine.slots, **common,
-            )  # fmt: skip
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-                raise in_words(error) from error
-            raise
+        rows = static_rows(session_of(job, progress), job, Path(folder) / "simulated")
+        return bs.calibrate(
+            rows, hierarchy, time=job.source.time, type=job.source.type, arrival=arrival,
+            slots=job.engine.slots, **common,
+        )  # fmt: skip

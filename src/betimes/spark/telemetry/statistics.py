@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
+from betimes.host.joining import together
 from betimes.host.tally import Tally
 from betimes.model import readable
-from betimes.spark.telemetry.joining import together
 from betimes.spark.telemetry.readings import OUTPUT, SlotReading, parsed
 
 if TYPE_CHECKING:

@@ -86,15 +86,9 @@ class LocalJob:
 
     def reading(self) -> Reading:
         """The state of the job at this moment."""
-        readings = self._host.engine.stats
-        stats = readings.values()
-        self._meter.read(readings)
-        return Reading(
-            self._saved.totals,
-            slack=max((each.slack for each in stats), default=None),
-            attenuation=sum(s.attenuation for s in stats) / len(stats) if stats else None,
-            latency_final=self._meter.latency_final,
-        )
+        stats = self._host.engine.stats
+        self._meter.read(stats)
+        return Reading.of(self._saved.totals, stats.values(), self._meter.latency_final)
 
     def _resume(self) -> None:
         saved = self._checkpoint.load()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from betimes.cli.jobs.running.totals import Totals
 from betimes.cli.speaking import say
+from betimes.engine import DetectorStats
 from betimes.model import readable
 
 EVERY = 5.0
@@ -32,6 +33,19 @@ class Reading(msgspec.Struct, frozen=True):
     latency_final: float | None = None
     rows_of: str = ""
     """What the count of rows covers, if not the whole stream."""
+
+    @classmethod
+    def of(
+        cls,
+        totals: Totals,
+        stats: Collection[DetectorStats],
+        latency_final: float | None,
+        rows_of: str = "",
+    ) -> Reading:
+        """A reading from those of the detectors."""
+        slack = max((each.slack for each in stats), default=None)
+        attenuation = sum(each.attenuation for each in stats) / len(stats) if stats else None
+        return cls(totals, slack, attenuation, latency_final, rows_of)
 
     def figures(self) -> dict[str, str]:
         totals = self.totals

@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from betimes.engine.stats import DetectorStats
+from betimes.host.joining import together
 from betimes.host.tally import Tally, finals_of
 
 
@@ -48,17 +49,13 @@ class Meter:
     def read(self, stats: dict[str, DetectorStats]) -> None:
         """Add what the engine has counted in this process."""
         self.totals.tally.late = self._late_before + sum(each.late for each in stats.values())
-        latest: dict[str, list[float]] = {}
-        for reading in stats.values():
-            if reading.latency_final is not None:
-                latest.setdefault(reading.detector, []).append(reading.latency_final)
-        merged = dict(self._before)
-        for name, means in latest.items():
-            n, mean = self._before.get(name, (0, 0.0))
-            here = self._here[name]
-            total = n * mean + here * sum(means) / len(means)
-            merged[name] = (n + here, total / (n + here) if n + here else 0.0)
-        self.totals.finals = merged
+        self.totals.finals = dict(self._before)
+        for reading in together(stats.values()):
+            here = self._here[reading.detector]
+            if reading.latency_final is not None and here:
+                n, mean = self._before.get(reading.detector, (0, 0.0))
+                total = n * mean + here * reading.latency_final
+                self.totals.finals[reading.detector] = n + here, total / (n + here)
 
     @property
     def latency_final(self) -> float | None:
