@@ -110,10 +110,11 @@ class ConsoleSink:
     def write(self, batch: int, changes: pa.Table) -> None:  # noqa: ARG002
         for row in changes.to_pylist():
             sign, style = _LOOK[row["change_type"]]
-            after = ""
-            if row["ts"] is not None and row["detected_at"] is not None:
-                after = f" known after {readable(max(0, row['detected_at'] - row['ts']))}"
-            line = f"{sign} {row['status']:11} {row['type']} at {row['ts']}{after}"
+            # In a rejected row, any of the times can be missing.
+            at = "" if row["ts"] is None else f" at {row['ts']}"
+            if at and row["detected_at"] is not None:
+                at += f" known after {readable(max(0, row['detected_at'] - row['ts']))}"
+            line = f"{sign} {row['status']:11} {row['type']}{at}"
             why = f"  {row['cause']}" if row["change_type"] == "delete" else ""
             text = Text.assemble((line, style), f"  {row['payload']}", (why, "dim"))
             self._console.print(text, soft_wrap=True)

@@ -113,7 +113,7 @@ class LocalJob:
             return True
         for table, position in self._source.batches(self._saved.position, source.batch_rows):
             began = self._clock()
-            changes = self._host.feed(table, now=self._now() if self._idle else None)
+            changes = self._host.feed(table, now=self._now())
             self._write(changes, rows=len(table), position=position)
             if self._is_time_to_save():
                 self._save()
