@@ -199,8 +199,9 @@ class Engine:
         batch = EventBatch.of(events)
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
-        self._check_types(batch)
+        ignored = self._check_types(batch)
         readings = self._order.read(batch, groups, events if isinstance(events, list) else None)
+        self.ignored += ignored
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()
         return changes
@@ -253,11 +254,12 @@ class Engine:
             self._broken = error
             raise
 
-    def _check_types(self, batch: EventBatch) -> None:
+    def _check_types(self, batch: EventBatch) -> Counter[str]:
         """Refuse events of types that are no input; count those that nobody subscribes to."""
+        ignored: Counter[str] = Counter()
         inputs = self.hierarchy.inputs
         if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
-            return
+            return ignored
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         for name, count in zip(batch.types, counts, strict=True):
             if count and inputs is not None and name not in inputs:
@@ -266,7 +268,8 @@ class Engine:
                     "it there, or filter such events out"
                 )
             if count and not self._used.intersection((name, EVERY)):
-                self.ignored[name] += count
+                ignored[name] += count
+        return ignored
 
     def _steer(self) -> None:
         """At the end of a span, let the control loop set the attenuation anew."""

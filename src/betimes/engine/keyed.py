@@ -38,25 +38,26 @@ class KeyedOrder:
         batch: EventBatch,
         groups: Coded | None,
         events: list[Event] | None,  # noqa: ARG002 - a key gets few of them
-    ) -> list[tuple[SharedOrder, Readings]]:
-        """What of a batch arrives at the order of each key."""
+    ) -> list[tuple[Any, SharedOrder, Readings]]:
+        """What of a batch arrives at the order of each key; a new one stays if it is taken in."""
         assert groups is not None
         mine: dict[Any, list[int]] = {}
         for row, key in enumerate(groups.spelled()):
             mine.setdefault(key, []).append(row)
         readings = []
         for key, numbers in mine.items():
-            order = self.keys.get(key) or self._open(key)
+            order = self.keys.get(key) or self._open()
             rows = np.array(numbers)
-            readings.append((order, order.read(batch.take(rows), groups.take(rows), None)))
+            readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
         return readings
 
-    def take(self, readings: list[tuple[SharedOrder, Readings]]) -> list[Change]:
+    def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> list[Change]:
         """Take in what was read."""
-        return [change for order, mine in readings for change in order.take(mine)]
+        self.keys |= {key: order for key, order, _ in readings}
+        return [change for _, order, mine in readings for change in order.take(mine)]
 
-    def _open(self, key: Any) -> SharedOrder:
-        self.keys[key] = order = self._make()
+    def _open(self) -> SharedOrder:
+        order = self._make()
         order.set_attenuation(self._attenuation)
         return order
 
@@ -108,4 +109,5 @@ class KeyedOrder:
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept."""
         for key, state in kept["keys"]:
-            self._open(key).resume(loads(state, f"the checkpoint of key {key!r}"))
+            self.keys[key] = order = self._open()
+            order.resume(loads(state, f"the checkpoint of key {key!r}"))

@@ -17,11 +17,17 @@ Ints = npt.NDArray[np.int64]
 
 
 class Keys:
-    """Numbers for keys, in the order in which they were first seen."""
+    """Numbers for keys, in the order in which they were first seen.
+
+    Batches are read before anybody knows whether they will be taken in, so the keys of a batch are
+    new until `keep` is called.
+    """
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._codes: dict[Any, int] = {}
+        self._new: dict[Any, int] = {}
+        """Keys of what was read last."""
 
     def codes(self, values: list[Any]) -> Ints:
         """The numbers of these keys."""
@@ -34,9 +40,19 @@ class Keys:
     def _code(self, value: Any) -> int:
         code = self._codes.get(value)
         if code is None:
-            code = self._codes[value] = len(self.values)
-            self.values.append(value)
+            code = self._new.setdefault(value, len(self.values) + len(self._new))
         return code
+
+    def keep(self) -> None:
+        """What was read is taken in: its keys stay."""
+        if self._new:
+            self.values += self._new
+            self._codes |= self._new
+            self._new.clear()
+
+    def drop(self) -> None:
+        """What was read last was not taken in, if it was not kept."""
+        self._new.clear()
 
     def resume(self, values: list[Any]) -> None:
         """Go on with these keys."""

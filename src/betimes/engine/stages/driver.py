@@ -35,6 +35,7 @@ from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stages.tactic import END, NOTHING, Ints, Moment, Replay, Setting, Tactic
 from betimes.engine.stats import DetectorStats, StageCounts
 from betimes.model import microseconds
+from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 
@@ -125,7 +126,10 @@ class Stage:
         began = self._time()
         news = News()
         self._outputs.path = Path(self._outputs.path.end)
-        self._handle(self.unit.finish(), np.array([last]), 0, last, time, news, ends=True)
+        answer = self.unit.finish()
+        for observer in self._observers:
+            observer.arrived(self, EventBatch.concat([]), answer)
+        self._handle(answer, np.array([last]), 0, last, time, news, ends=True)
         self._settle(news)
         self.counts.busy += self._time() - began
         return news

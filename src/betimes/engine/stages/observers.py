@@ -28,7 +28,10 @@ class Observer:
     """
 
     def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
-        """A batch came to the ordering unit; the answer has what it released and settled."""
+        """A batch came to the ordering unit; the answer has what it released and settled.
+
+        At the end of the stream, an empty batch comes, and the answer has all that was held.
+        """
 
     def replayed(self, stage: Stage, key: Any, events: int) -> None:
         """A key went back and handled this many events again."""

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 class ColumnArrivals(Arrivals):
     """What arrives at a stage of columns: the batch, and of it what concerns the pattern."""
 
-    __slots__ = ("found", "own", "part")
+    __slots__ = ("failed", "found", "own", "part")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class ColumnArrivals(Arrivals):
         part: EventBatch,
         found: Ints,
         own: Floats,
+        failed: int,
     ) -> None:
         super().__init__(columns, at, wanted, [], None, batch.__getitem__)
         self.part = part
@@ -41,6 +42,8 @@ class ColumnArrivals(Arrivals):
         self.found = found
         """The same as the compiled loop wants them."""
         self.own = own
+        self.failed = failed
+        """How many events were left out because a condition fails at them."""
 
 
 class Reader:
@@ -51,6 +54,8 @@ class Reader:
         self._program = program
         self._counts = counts
         self._skips = skips
+        self._failed = 0
+        """How many events of what was read last were left out."""
         self.keys = Keys()
         self.interned = Interned(program, f"pattern {node.name!r}")
 
@@ -58,13 +63,22 @@ class Reader:
         self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
     ) -> ColumnArrivals:
         """What arrives: `columns` are what ordering needs, `groups` the engine's own keys."""
+        self.keys.drop()
+        self.interned.drop()
+        self._failed = 0
         wanted, bits, part, own = self._read(batch)
         mine = None if groups is None else groups.take(wanted)
         keys = key_codes(self._node, self.keys, part, mine)
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
-        return ColumnArrivals(batch, columns, at, wanted, part, found, own)
+        return ColumnArrivals(batch, columns, at, wanted, part, found, own, self._failed)
+
+    def keep(self, arrivals: ColumnArrivals) -> None:
+        """What was read last is taken in."""
+        self.keys.keep()
+        self.interned.keep()
+        self._counts.errors += arrivals.failed
 
     def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
         """The rows that concern the pattern, what they fit, themselves, what is compared of them.
@@ -78,7 +92,7 @@ class Reader:
             return wanted, bits, part, self.interned.read(part, bits)
         except PatternError as error:
             if len(batch) == 1 and self._skips:
-                self._counts.errors += 1
+                self._failed += 1
                 none = self._program.read(batch.part(0, 0))
                 part = batch.part(0, 0)
                 return *none, part, self.interned.read(part, none[1])

@@ -34,9 +34,21 @@ class Interned:
         self._who = who
         self._values = Keys()
         self._kinds: dict[str, str] = {}
+        """Whether a column holds text or numbers."""
+        self._seen: dict[str, str] = {}
+        """The same with what was read last."""
 
     def read(self, batch: EventBatch, bits: Ints) -> Floats:
         """A row for each column, null is NaN; `bits` are the steps that the events fit."""
+        before = self._seen.copy()
+        try:
+            return self._read(batch, bits)
+        except PatternError:
+            # Events that are refused do not say what a column holds.
+            self._seen = before
+            raise
+
+    def _read(self, batch: EventBatch, bits: Ints) -> Floats:
         found = np.empty((len(self._program.columns), len(batch)))
         for row, name in enumerate(self._program.columns):
             if name == "ts":
@@ -53,7 +65,7 @@ class Interned:
             else:
                 found[row] = self._codes(values)
         for one, other in self._program.pairs:
-            kinds = {name: self._kinds.get(name) for name in (one, other)}
+            kinds = {name: self._seen.get(name) for name in (one, other)}
             if None not in kinds.values() and len(set(kinds.values())) > 1:
                 raise PatternError(
                     f"{self._who} compares {one!r} with {other!r}, but {one!r} holds "
@@ -93,17 +105,17 @@ class Interned:
         kinds = {
             "text" if isinstance(value, str) else "numbers" for value in values if value is not None
         }
-        kinds |= {self._kinds[name]} if name in self._kinds else set()
+        kinds |= {self._seen[name]} if name in self._seen else set()
         if len(kinds) > 1:
             raise PatternError(
                 f"{self._who} compares {name!r} of different steps, which holds both text and "
                 "numbers; give the column one kind"
             )
         if kinds:
-            (self._kinds[name],) = kinds
+            (self._seen[name],) = kinds
 
     def _numbers(self, name: str, values: list[Any]) -> list[float]:
-        if self._kinds.get(name) == "text":
+        if self._seen.get(name) == "text":
             raise PatternError(
                 f"{self._who} asks for the order of {name!r} in different steps, or reckons with "
                 "it, but it holds text; for texts, write the condition as a function in Python"
@@ -122,6 +134,16 @@ class Interned:
         codes = np.full(len(values), np.nan)
         codes[known] = self._values.codes([v for v, k in zip(values, known, strict=True) if k])
         return codes
+
+    def keep(self) -> None:
+        """What was read is taken in."""
+        self._values.keep()
+        self._kinds = self._seen.copy()
+
+    def drop(self) -> None:
+        """What was read last was not taken in, if it was not kept."""
+        self._values.drop()
+        self._seen = self._kinds.copy()
 
     def state_of(self) -> tuple[list[Any], dict[str, str]]:
         """All that must be kept to go on elsewhere."""

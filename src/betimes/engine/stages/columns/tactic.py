@@ -77,6 +77,7 @@ class ColumnTactic:
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         assert isinstance(arrivals, ColumnArrivals)
+        self._reader.keep(arrivals)
         found = arrivals.found
         found[NUMBER] = self._store.put(arrivals.part)
         self._waiting.put(row + arrivals.wanted, found, arrivals.own)

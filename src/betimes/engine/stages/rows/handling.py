@@ -25,7 +25,7 @@ from betimes.engine.news.news import TIME, Output
 from betimes.engine.news.outputs import encode
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.spacing import Costs, parse_snapshots
-from betimes.engine.snapshots.states import ABSENT
+from betimes.engine.snapshots.states import ABSENT, Snapshot
 from betimes.engine.stages.execution import Execution
 from betimes.engine.stages.rows.deadlines import Deadlines
 from betimes.engine.stages.rows.detectors import Detectors
@@ -169,18 +169,26 @@ class Handling:
         carefully: list[tuple[int, Any]] = []
         for key, mine in _rows_by_key(events).items():
             self.detectors.touch(self.history.segments, key)
-            saved = segment.undo[key]
-            if segment.columns is not None:
-                earlier = segment.columns.some(segment.rows(key))
-                if earlier:
-                    done = self.execution.run_with_care(saved, earlier)
-                    saved = self.execution.states.take(done.detector)
+            saved = self._before_failure(segment, key)
             done = self.execution.run_with_care(saved, events.some(mine))
             for row, failure in done.failures:
                 self._failures.note(key, events.place(mine[row]), failure)
             carefully += [(mine[row], e) for row, e in zip(*done.made, strict=True)]
             self.detectors.install(key, done.detector)
         return _sorted(carefully)
+
+    def _before_failure(self, segment: RowSegment, key: Any) -> Snapshot:
+        """The state that a key had after all that the segment has handled so far."""
+        saved, columns = segment.undo[key], segment.columns
+        earlier = [] if columns is None else columns.some(segment.rows(key))
+        if not (earlier or self.timed):
+            return saved
+        detector = self.execution.run_with_care(saved, earlier).detector
+        if self.timed:
+            # What deadlines made was told when they passed.
+            runner = self.execution.runner
+            runner.run_until(runner.method(detector), self.passed)
+        return self.execution.states.take(detector)
 
     # Time
 

@@ -75,6 +75,7 @@ class SliceTactic:
         part = inputs.part(on, node.maker.columns, f"detector {node.name!r}")
         arrivals = SliceArrivals(inputs, inputs.columns(sees), inputs.among(on, sees), part)
         if self._has_keys:
+            self._keys.drop()
             by = node.by
             whole = inputs.part(on) if by and not has_column(part, by) else part
             arrivals.codes = key_codes(node, self._keys, whole, inputs.groups_of(on))
@@ -82,6 +83,7 @@ class SliceTactic:
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         assert isinstance(arrivals, SliceArrivals)
+        self._keys.keep()
         wanted = arrivals.wanted
         self._waiting.put(row + wanted, arrivals.at[wanted], arrivals.codes, arrivals.part)
 
