@@ -9,11 +9,14 @@ import pytest
 
 from betimes.cli.jobs.jobfile.tables import (
     DETECT_KEYS,
+    ELSEWHERE,
     ENGINE_KEYS,
+    OPTION_READERS,
     PATTERN_KEYS,
     SINK_KEYS,
     SOURCE_KEYS,
 )
+from betimes.engine.options import OPTIONS
 from tests.cli.jobs import EXAMPLE, make, run
 
 SOURCE = 'format = "parquet"\npath = "events/"'
@@ -32,7 +35,7 @@ SINK = 'format = "parquet"\npath = "out/"'
         (
             "[engine]",
             "[engine]\ncolour = 1",
-            "[engine] colour: unknown key; expected one of kind, master",
+            "[engine] colour: unknown key; known are kind, master",
         ),
         (
             'emits = "touch"',
@@ -40,7 +43,7 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[[detect.pattern]] 1 emit: unknown key; did you mean 'emits'?",
         ),
         ('emits = "touch"', "", "[[detect.pattern]] 1: the key 'emits' is missing"),
-        (SOURCE, 'format = "parket"', "simulate (did you mean 'parquet'?), got 'parket'"),
+        (SOURCE, 'format = "parket"', "simulate, got 'parket'; did you mean 'parquet'?"),
         (SOURCE, 'format = "parquet"', "format 'parquet' needs the key 'path'"),
         (
             SOURCE,
@@ -71,6 +74,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "attenuation = 0.3",
             "attenuation = 1.5",
             "expected 'adaptive' or a number from 0 to 1, got 1.5",
+        ),
+        (
+            "attenuation = 0.3",
+            "atenuation = 0.3",
+            "line 11, [detect] atenuation: unknown key; did you mean 'attenuation'?",
         ),
         ("attenuation = 0.3", 'slack = "biggest"', "expected one of largest, decaying, quantile"),
         ("attenuation = 0.3", 'slack = "15 parsec"', "or a fixed duration such as '150ms'"),
@@ -120,7 +128,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[sink] path: format 'console' has no such key",
         ),
         (SINK, 'format = "parquet"\npath = "events/"', "the output would become input"),
-        (SINK, SINK + '\nresults = "finel"', "one of provisional, final (did you mean 'final'?)"),
+        (
+            SINK,
+            SINK + '\nresults = "finel"',
+            "provisional, final, got 'finel'; did you mean 'final'?",
+        ),
         ("[sink]\n" + SINK, "", "[sink]: the table is missing"),
     ],
 )
@@ -229,6 +241,10 @@ def test_help_teaches() -> None:
     assert result.exit_code == 0
     for part in ("[[detect.pattern]]", "exit code 130", "betimes run --check job.toml"):
         assert part in result.stdout
+
+
+def test_every_option_of_an_engine_is_a_key_or_has_a_reason() -> None:
+    assert sorted([*OPTION_READERS, *ELSEWHERE]) == sorted(OPTIONS)
 
 
 def test_every_key_is_in_the_reference() -> None:

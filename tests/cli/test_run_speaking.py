@@ -13,6 +13,7 @@ from betimes.cli.jobs.running.on_spark import files_per_batch
 from betimes.cli.jobs.running.progress import EVERY, Progress, Reading
 from betimes.cli.jobs.running.stopping import hearing_signals
 from betimes.cli.jobs.running.totals import Totals
+from betimes.host.tally import Tally
 from tests.cli.jobs import make, write_events
 
 
@@ -24,7 +25,7 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds(
     progress.begin(0)
     for rows in range(1, 13):
         now = float(rows)
-        progress.show(lambda: Reading(Totals(rows=1000 * rows, found=3), slack=1500))  # noqa: B023
+        progress.show(lambda: Reading(Totals(1000 * rows, tally=Tally(3)), slack=1500))  # noqa: B023
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == int(12 // EVERY)
     assert lines[0].startswith("betimes: rows 5,000 · rate 1,000/s · slack 1.5 ms")

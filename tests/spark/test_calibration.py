@@ -47,6 +47,13 @@ def test_a_query_that_starts_from_it_has_no_late_events(recording: DataFrame) ->
     assert late(calibration=found) == 0
 
 
+@pytest.mark.parametrize(("wrong", "right"), [("retntion", "retention"), ("max_run", "max_runs")])
+def test_an_unknown_option_names_the_nearest(recording: DataFrame, wrong: str, right: str) -> None:
+    options: dict[str, Any] = {wrong: 1}
+    with pytest.raises(OptionError, match=f"unknown option '{wrong}'; did you mean '{right}'"):
+        bs.calibrate(recording, hierarchy(), **options)
+
+
 def test_a_stream_is_no_recording(spark: SparkSession) -> None:
     with pytest.raises(OptionError, match=r"expected a batch DataFrame.*spark\.read"):
         bs.calibrate(spark.readStream.format("rate").load(), hierarchy())

@@ -43,6 +43,8 @@ def detected(events: DataFrame, detectors: Hierarchy | None = None, **options: A
         (lambda df: df, {"slots": 0}, OptionError, "slots=0"),
         (lambda df: df, {"by": None, "slots": 3}, OptionError, "slots=3.*by="),
         (lambda df: df, {"results": "last"}, OptionError, "'provisional' or 'final'"),
+        (lambda df: df, {"atenuation": 0.5}, OptionError, "did you mean 'attenuation'"),
+        (lambda df: df, {"slotz": 2}, OptionError, "unknown option 'slotz'; did you mean 'slots'"),
         (lambda df: df, {"columns": {"tss": "at"}}, OptionError, "did you mean 'ts'"),
         (lambda df: df, {"columns": {"ts": "seq"}}, OptionError, "keep names apart"),
     ],
@@ -122,9 +124,8 @@ def test_checkpoints_that_are_not_ours(spark: SparkSession, source: Path, tmp_pa
     assert origin is not None
     job = origin.job
     with CheckpointGuard(str(tmp_path / "old"), job) as guard:
-        guard._write(
-            {"identity": job.identity.replace('"format": 1', '"format": 0'), "ended": None}
-        )
+        assert guard.query == str(tmp_path / "old" / "query")
+    (tmp_path / "old" / "betimes.json").write_text('\n{"identity": "{}", "ended": null}\n')
     with pytest.raises(CheckpointError, match="another version of betimes"):
         bs.write(changes, format="noop", checkpoint=str(tmp_path / "old"))
 
@@ -140,7 +141,10 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
     run = bs.write(detected(events, fragile), format="noop", checkpoint=checkpoint)
     with pytest.raises(bs.RunError, match=r"(?s)Fragile.*too strong"):
         run.wait(60)
-    with pytest.raises(CheckpointError, match=r"(?s)other settings:.*hierarchy: .*new checkpoint"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"(?s)other settings:.*detector 'Fragile' is gone.*another checkpoint=",
+    ):
         bs.write(detected(events), format="noop", checkpoint=checkpoint)
     going_on = detected(events, fragile, errors="skip")
     with bs.write(going_on, format="noop", checkpoint=checkpoint, available_now=True) as run:

@@ -146,7 +146,7 @@ def test_a_screen_and_a_function(
         detected(spark, folder), format="console", into=into, checkpoint=checkpoint,
         console=Console(file=screen, width=150),
     ) as run:  # fmt: skip
-        with pytest.raises(bs.BusyError, match="another run is at work"):
+        with pytest.raises(bs.BusyError, match="another run is using the checkpoint"):
             bs.write(detected(spark, folder), format="noop", checkpoint=checkpoint)
         run.finish()
     assert seen == [0, 1, 2]

@@ -12,10 +12,9 @@ from pyspark.sql import Row, SparkSession
 from betimes import spark as bs
 from betimes.cli.jobs.running.totals import Meter, Totals
 from betimes.engine import DetectorStats
-from betimes.model.change import ChangeBatch
-from betimes.spark.slots.rows import change_rows
-from betimes.spark.telemetry.joining import together
-from betimes.spark.telemetry.tally import Tally
+from betimes.host.joining import together
+from betimes.host.tally import Tally
+from betimes.model.change import ChangeBatch, fold
 from tests.spark.material import hierarchy, in_order, read, run_locally, stream, write_parts
 
 
@@ -65,10 +64,12 @@ def test_in_the_end_what_stands_is_final() -> None:
     changes = run_locally(stream(3_000, seed=4), rows=200, attenuation=0.1)
     repaired = [c for c in changes if c.change_type == "delete" and c.status == "final"]
     assert repaired
-    told = Tally.of(change_rows(0, ChangeBatch(changes), skip=0, results="provisional"))
-    meter = Meter(Totals())
-    meter.count(3_000, changes, 0)
-    assert told.final == told.inserted - told.deleted == meter.totals.standing == meter.totals.final
+    table = ChangeBatch(changes).to_arrow()
+    told, meter = Tally.of(table), Meter(Totals())
+    meter.count(3_000, table)
+    assert meter.totals.tally == told
+    assert told.final == told.inserted - told.deleted == meter.totals.standing
+    assert told.final == sum(fold(changes).values())
 
 
 def test_readings_of_several_slots_are_put_together() -> None:

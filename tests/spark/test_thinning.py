@@ -13,12 +13,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from betimes.engine import EngineOptions
+from betimes.host import Columns
+from betimes.host.log import Entry, Head, first_head
 from betimes.spark.intake import packing
 from betimes.spark.intake.packing import as_stream, put_back, split
 from betimes.spark.intake.routing import ROUTE, routes
 from betimes.spark.intake.thinning import skew_of, to_be_fed
 from betimes.spark.job import ROW_SLOT, Job
-from betimes.spark.slots.live import Entry, Head, LiveEngine, first_head
+from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.operator import in_order
 from betimes.spark.telemetry.readings import without_readings
 from betimes.testing import sensor_stream
@@ -71,10 +74,8 @@ def as_table(rows: list[Row], arrivals: list[int]) -> pa.Table:
 
 def job_of(arrival: str | None, **options: Any) -> Job:
     given: dict[str, Any] = {"attenuation": 0.3, "retraction": "on-demand", "max_skew": SKEW}
-    return Job.of(
-        hierarchy(), time="ts", type="type", arrival=arrival, by="key", order="shared",
-        slots=SLOTS, results="provisional", idle=None, options=given | options,
-    )  # fmt: skip
+    chosen = EngineOptions.of(given | options, by="key")
+    return Job.of(hierarchy(), Columns(arrival=arrival), chosen, slots=SLOTS)
 
 
 def thinned(job: Job, head: Head, slot: int, tables: list[pa.Table]) -> list[bytes]:
@@ -134,7 +135,7 @@ def compare(
     spared = 0
     for slot in range(SLOTS):
         thin, full = LiveEngine(job, slot), LiveEngine(job, slot)
-        head, full_head = first_head(job), first_head(job)
+        head = full_head = first_head(job.identity, job.options)
         for tables in numbered(batches, mixed):
             few, all_of_them = thinned(job, head, slot, tables), everything(slot, tables)
             spared += sum(map(length, all_of_them)) - sum(map(length, few))

@@ -17,10 +17,11 @@ from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.local import LocalJob, Outcome, forget
 from betimes.cli.jobs.running.on_spark import SparkJob, forget_query
 from betimes.cli.jobs.running.progress import Progress
-from betimes.cli.jobs.running.restarts import Checkpoint, identity_of
+from betimes.cli.jobs.running.restarts import Checkpoint, identity_of, setup_of
 from betimes.cli.jobs.running.stopping import Stop, hearing_signals
 from betimes.cli.speaking import say
 from betimes.engine import Hierarchy
+from betimes.host import Host
 from betimes.model import OptionError
 
 
@@ -125,7 +126,8 @@ def _run_locally(
         if fresh:
             forget(job, checkpoint)
         running = LocalJob(
-            job, hierarchy, source, sink, checkpoint, progress=progress, stop=stop
+            job, Host(setup_of(job, hierarchy)), source, sink, checkpoint, progress=progress,
+            stop=stop,
         )  # fmt: skip
         outcome = running.run(follow=follow)
     progress.summary(running.reading(), _output(job), outcome=outcome.value)

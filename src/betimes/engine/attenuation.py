@@ -37,6 +37,13 @@ class Attenuation:
         self._last: float | None = None
         self._slow = False
 
+    def steer(self, busy: float, *, step: bool = True) -> None:
+        """Judge a busy factor: back off above the zone; below it, take a step if there is room."""
+        if busy > self._zone.high:
+            self.back_off()
+        elif busy < self._zone.low and step:
+            self.advance()
+
     def back_off(self) -> None:
         """Too busy: stop speculating, and remember which value was too low."""
         if self.value < 1.0:
@@ -104,19 +111,23 @@ class AttenuationControl:
         self.busy_factor = sum(load.busy for load in loads.values()) / span
         if not self.adaptive:
             return
-        if self.busy_factor > self.zone.high:
-            for stage in self._stages.values():
-                stage.back_off()
-        elif self.busy_factor < self.zone.low:
-            budget = (self.zone.high - self.busy_factor) * span
-            waiting = [name for name in loads if self._stages[name].value > 0.0]
-            waiting.sort(key=lambda name: self._win(name, loads[name]), reverse=True)
-            for number, name in enumerate(waiting):
-                # Halving the wait at most doubles what is handled again.
-                cost = max(loads[name].replaying, 0.05 * loads[name].busy)
-                if number == 0 or cost <= budget:
-                    self._stages[name].advance()
-                    budget -= cost
+        budget = (self.zone.high - self.busy_factor) * span
+        steps = self._affordable(loads, budget)
+        for name, stage in self._stages.items():
+            stage.steer(self.busy_factor, step=name in steps)
+
+    def _affordable(self, loads: Mapping[str, Load], budget: float) -> set[str]:
+        """The stages whose next step fits into the budget; the first always does."""
+        waiting = [name for name in loads if self._stages[name].value > 0.0]
+        waiting.sort(key=lambda name: self._win(name, loads[name]), reverse=True)
+        steps = set(waiting[:1])
+        for name in waiting:
+            # Halving the wait at most doubles what is handled again.
+            cost = max(loads[name].replaying, 0.05 * loads[name].busy)
+            if name in steps or cost <= budget:
+                steps.add(name)
+                budget -= cost
+        return steps
 
     def _win(self, name: str, load: Load) -> float:
         stage = self._stages[name]

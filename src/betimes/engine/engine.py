@@ -19,6 +19,7 @@ import pyarrow as pa
 from betimes.engine.attenuation import AttenuationControl, Load
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.codec import CheckpointError, dumps, loads
+from betimes.engine.fitting import check_format, check_identity
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
 from betimes.engine.options import EngineOptions, signature
@@ -314,19 +315,10 @@ class Engine:
                 "build another Engine"
             )
         kept = loads(checkpoint, "the checkpoint")
-        if not isinstance(kept, dict) or kept.get("format") != FORMAT:
-            raise CheckpointError(
-                f"expected a checkpoint of format {FORMAT}, but another version of betimes wrote "
-                "this one; finish the stream with that version, or start again from the beginning "
-                "of the stream"
-            )
-        differences = self.identity().differences(Identity(kept["identity"]))
-        if differences:
-            raise CheckpointError(
-                "the checkpoint belongs to another hierarchy, or to one with other options:\n"
-                + "\n".join(f"  {line}" for line in differences)
-                + "\nuse those of the checkpoint, or start again from the beginning of the stream"
-            )
+        found = kept.get("format") if isinstance(kept, dict) else None
+        instead = "start again from the beginning of the stream"
+        check_format(found, FORMAT, "the checkpoint", instead)
+        check_identity(self.identity(), kept["identity"], "the checkpoint", instead)
         self._changes.seq, self._ended = kept["seq"], kept["ended"]
         self._changes.rejected, ignored = kept["aside"]
         self.ignored = Counter(ignored)

@@ -8,7 +8,7 @@ passed on unchanged: to the order of each key, to the slots of a Spark job, to c
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -83,14 +83,22 @@ class EngineOptions:
 
     @classmethod
     def of(
-        cls, given: Mapping[str, Any] | None = None, /, *, results: str = "provisional", **more: Any
+        cls,
+        given: Mapping[str, Any] | None = None,
+        /,
+        *,
+        results: str = "provisional",
+        function: Callable[..., Any] | None = None,
+        **more: Any,
     ) -> EngineOptions:
         """Options from keywords; a name that does not exist is an error that names the nearest.
 
-        `results="final"` wants rows that are never taken back: no speculation and no repairs.
+        `results="final"` wants rows that are never taken back: no speculation and no repairs. If
+        the options come from the keywords of a function, the error knows its other keywords, too.
         """
         given = {**(given or {}), **more}
-        problem = unknown(given, OPTIONS, "option")
+        known = OPTIONS if function is None else (*OPTIONS, *keywords_of(function))
+        problem = unknown([name for name in given if name not in OPTIONS], known, "option")
         if problem is not None:
             raise OptionError(problem)
         if results not in RESULTS:
@@ -193,6 +201,12 @@ def signature(function: Any) -> inspect.Signature:
         if f.name not in names
     ]
     return own.replace(parameters=[*named, *options])
+
+
+def keywords_of(function: Callable[..., Any]) -> list[str]:
+    """The names of the keyword-only parameters of a function."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _check_choice(value: object, name: str, allowed: tuple[str, ...]) -> None:

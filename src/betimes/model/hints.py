@@ -6,16 +6,23 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 
-def nearest(name: object, known: Collection[str]) -> str:
-    """A hint at what was meant, to be put behind a message.
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A hint at the nearest known name, to be put behind a message; empty if none is near.
 
-    >>> nearest("patth", ["path", "time"])
-    "; did you mean 'path'?"
+    >>> did_you_mean("patth", ["path", "time"]), did_you_mean("colour", ["path", "time"])
+    ("; did you mean 'path'?", '')
+    """
+    close = get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def nearest(name: object, known: Collection[str]) -> str:
+    """The same, but if no name is near, the hint lists all of them.
+
     >>> nearest("colour", ["path", "time"])
     '; known are path, time'
     """
-    close = get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+    return did_you_mean(name, known) or f"; known are {', '.join(known)}"
 
 
 def unknown(given: Iterable[str], known: Collection[str], what: str) -> str | None:

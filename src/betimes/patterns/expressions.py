@@ -43,10 +43,10 @@ expected a value after 'and', got the end
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import Any, cast
 
+from betimes.model.hints import did_you_mean
 from betimes.patterns.kinds import ARGUMENTS, check_kinds
 from betimes.patterns.source import SourceText, Span
 from betimes.patterns.steps import PatternError
@@ -260,10 +260,9 @@ class _Parser:
             return self.aggregate(token)
         if token.text not in FUNCTIONS:
             known = [*AGGREGATES, *FUNCTIONS]
-            close = difflib.get_close_matches(token.text, known, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
             raise self.source.error(
-                f"expected one of the functions {', '.join(known)}, got {token.text!r}{hint}",
+                f"expected one of the functions {', '.join(known)}, got {token.text!r}"
+                + did_you_mean(token.text, known),
                 token.span,
             )
         arguments = [self.either()]

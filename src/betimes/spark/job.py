@@ -7,22 +7,18 @@ depends on: state written under one identity is never read under another.
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from betimes.engine import Calibration, CheckpointError, Engine, Hierarchy
-from betimes.model import Duration, OptionError, microseconds
+from betimes.engine import Engine, EngineOptions, Hierarchy
+from betimes.host import Columns, Setup
+from betimes.host.host import milliseconds
+from betimes.model import Duration, OptionError
+from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
-
-FORMAT = 1
-"""Layout of the state; state with another layout is refused."""
-
-SLOT = "slot"
-"""The column of the changes that says which slot found them."""
 
 ROW_SLOT = "_betimes_slot"
 """The column that carries the slot of an input row until rows are packed."""
@@ -30,11 +26,8 @@ ROW_SLOT = "_betimes_slot"
 MOST_NUMBERED = 16
 """The number of a type is found by comparing one by one; more types than this travel as text."""
 
-_FREE = frozenset({"attenuation", "retraction", "snapshots", "errors", "zone", "calibration"})
-"""Options that may change with a restart: no state depends on them."""
-
-_REFUSED = frozenset({"time", "by", "order"})
-"""Options of an engine that are separate fields here."""
+USUAL_SLOTS = 4
+"""How many slots a stream that is split by a column has, unless you say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -42,82 +35,52 @@ class Job:
     """One call of `detect`: where events come from, what to detect, how to divide the work."""
 
     hierarchy_bytes: bytes = field(repr=False)
-    time: str
-    type: str
-    arrival: str | None
-    by: str | None
-    order: str
-    slots: int
+    columns: Columns
+    options: EngineOptions
     results: str
+    slots: int
     idle: int
     """Milliseconds without an event after which time passes; 0 if it never does."""
-    identity: str
-    """What the state depends on, as JSON."""
+    identity: Identity = field(repr=False)
+    """What the state depends on."""
     wanted: tuple[str, ...] | None
     """The types of events that an engine looks at; None if it looks at all."""
     numbered: tuple[str, ...] | None
     """The types of all rows that reach Python, by number; None if types travel as text."""
     ticking: str | None
     """The type of clock events, if they only move the clock and may be thinned."""
-    narrow: bool = field(default=False, kw_only=True)
+    narrow: bool = False
     """Whether no row that goes to Python can be large."""
-    options: dict[str, Any]
 
     @classmethod
     def of(
         cls,
         hierarchy: Hierarchy,
+        columns: Columns,
+        options: EngineOptions,
         *,
-        time: str,
-        type: str,
-        arrival: str | None,
-        by: str | None,
-        order: str,
-        slots: int,
-        results: str,
-        options: dict[str, Any],
+        slots: int | None = None,
+        results: str = "provisional",
         idle: Duration | None = None,
     ) -> Job:
         """Check everything that can be checked without data."""
-        _check_choices(results, slots, by, options)
-        if results == "final":
-            options = {"late": "side", "attenuation": 1.0} | options
-        if options.get("calibration") is not None:
-            # Read here, because workers may not be able to reach the file.
-            options = options | {"calibration": Calibration.of(options["calibration"])}
-        identity = {
-            "format": FORMAT,
-            "hierarchy": f"clock {hierarchy.clock}\n{hierarchy.explain()}",
-            "patterns": [repr(node.pattern) for node in hierarchy if node.pattern is not None],
-            "time": time,
-            "type": type,
-            "arrival": arrival,
-            "by": by,
-            "order": order,
-            "slots": slots,
-            **{name: repr(options[name]) for name in sorted(options) if name not in _FREE},
-        }
+        shipped = ship(hierarchy)
+        Engine(hierarchy, options)
+        if slots is None:
+            slots = 1 if options.by is None else USUAL_SLOTS
+        _check_slots(slots, options.by)
+        identity = Setup(hierarchy, options, columns, results).identity()
         wanted = _wanted(hierarchy)
-        job = cls(
-            ship(hierarchy), time, type, arrival, by, order, slots, results,
-            idle=0 if idle is None else max(1, microseconds(idle, "idle") // 1000),
-            identity=json.dumps(identity), wanted=wanted, numbered=_numbered(hierarchy, wanted),
-            ticking=_ticking(hierarchy), options=options,
+        return cls(
+            shipped, columns, options, results, slots, milliseconds(idle),
+            identity | Identity({"the job": {"slots": str(slots)}}), wanted,
+            _numbered(hierarchy, wanted), _ticking(hierarchy),
         )  # fmt: skip
-        job.engine()
-        return job
-
-    def engine(self) -> Engine:
-        """A new engine for one slot."""
-        options = dict(self.options)
-        if options.get("attenuation", "adaptive") == "adaptive":
-            # Controlled from outside, so that the log can say how each batch was handled.
-            options["attenuation"] = 1.0
-        return Engine(self.hierarchy, by=self.by, order=self.order, **options)
 
     @property
-    def adaptive(self) -> bool:
-        return bool(self.options.get("attenuation", "adaptive") == "adaptive")
+    def setup(self) -> Setup:
+        """What the host of each slot is made from."""
+        return Setup(self.hierarchy, self.options, self.columns, self.results)
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
@@ -129,25 +92,6 @@ class Job:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "hierarchy"}
-
-    def check_identity(self, stored: str, where: str) -> None:
-        """Refuse state that another job wrote."""
-        if stored == self.identity:
-            return
-        theirs, ours = json.loads(stored), json.loads(self.identity)
-        if theirs.get("format") != ours["format"]:
-            raise CheckpointError(
-                f"expected state of format {ours['format']} in {where}, got format "
-                f"{theirs.get('format')}: another version of betimes wrote it; finish the stream "
-                "with that version, or start with a new checkpoint location"
-            )
-        names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
-        lines = [f"  {name}: {theirs.get(name)} there, {ours.get(name)} here" for name in names]
-        raise CheckpointError(
-            f"{where} belongs to another job, one with other settings:\n"
-            + "\n".join(lines)
-            + "\nuse the settings of the checkpoint, or start with a new checkpoint location"
-        )
 
 
 def _wanted(hierarchy: Hierarchy) -> tuple[str, ...] | None:
@@ -179,16 +123,7 @@ def _ticking(hierarchy: Hierarchy) -> str | None:
     return None if clock[0] in read or EVERY in read else clock[0]
 
 
-def _check_choices(results: str, slots: int, by: str | None, options: dict[str, Any]) -> None:
-    if results not in ("provisional", "final"):
-        raise OptionError(
-            f"expected results to be 'provisional' or 'final', got results={results!r}"
-        )
-    if results == "final" and options.get("late") == "repair":
-        raise OptionError(
-            "results='final' gives rows that are never taken back, but late='repair' takes back "
-            "even final ones; use late='side', or results='provisional'"
-        )
+def _check_slots(slots: object, by: str | None) -> None:
     if not isinstance(slots, int) or isinstance(slots, bool) or slots < 1:
         raise OptionError(f"expected slots to be a whole number from 1, got slots={slots!r}")
     if by is None and slots != 1:
@@ -196,5 +131,3 @@ def _check_choices(results: str, slots: int, by: str | None, options: dict[str, 
             f"expected slots=1 without by=, got slots={slots}: only a stream that is split by a "
             "column can be spread over several slots; name the column with by="
         )
-    for name in _REFUSED.intersection(options):
-        raise OptionError(f"{name}= is not an option of the engines of detect(); leave it out")

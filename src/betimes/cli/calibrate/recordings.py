@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.cli.jobs.io.files import Position
-from betimes.cli.jobs.io.rows import events_of
 from betimes.cli.jobs.io.sources import source_of
-from betimes.cli.jobs.jobfile.hierarchies import engine_options, importing_from
+from betimes.cli.jobs.jobfile.hierarchies import importing_from
 from betimes.cli.jobs.jobfile.lines import Heading
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.cli.jobs.running.on_spark import in_words, session_of, static_rows
@@ -45,10 +44,7 @@ def recorded(job: JobFile, progress: Progress) -> Callable[[], Iterator[EventBat
     def batches() -> Iterator[EventBatch]:
         rows, said = 0, time.monotonic()
         for table, _ in source_of(job).batches(Position(), source.batch_rows):
-            batch, _ = events_of(
-                table, time=source.time, type=source.type, arrival=source.arrival
-            )  # fmt: skip
-            yield batch
+            yield job.columns.sift(table)[0]
             rows += len(table)
             if time.monotonic() - said > EVERY:
                 said = time.monotonic()
@@ -73,8 +69,7 @@ def calibrate_on(
         "on_run": on_run,
         "measured_on": measured_on,
         "by": job.source.by,
-        "order": job.detect.order,
-        **engine_options(job),
+        **job.detect.options,
     }
     if job.engine.kind == "local":
         return calibrate_locally(hierarchy, recorded(job, progress), **common)
@@ -90,15 +85,10 @@ def _on_spark(
     with (
         tempfile.TemporaryDirectory(prefix="betimes-") as folder,
         importing_from(job.folder),
+        in_words(),
     ):
-        session = session_of(job, progress)
-        try:
-            rows = static_rows(session, job, Path(folder) / "simulated")
-            return bs.calibrate(
-                rows, hierarchy, time=job.source.time, type=job.source.type, arrival=arrival,
-                slots=job.engine.slots, **common,
-            )  # fmt: skip
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-                raise in_words(error) from error
-            raise
+        rows = static_rows(session_of(job, progress), job, Path(folder) / "simulated")
+        return bs.calibrate(
+            rows, hierarchy, time=job.source.time, type=job.source.type, arrival=arrival,
+            slots=job.engine.slots, **common,
+        )  # fmt: skip

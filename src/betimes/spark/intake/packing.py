@@ -55,10 +55,10 @@ def with_names(rows: pa.Table, job: Job) -> pa.Table:
     """The rows with the names of types instead of their numbers."""
     if job.numbered is None:
         return rows
-    place = rows.column_names.index(job.type)
+    place = rows.column_names.index(job.columns.type)
     numbers: Any = rows.column(place).combine_chunks()
     names: Any = pa.DictionaryArray.from_arrays(numbers, pa.array(job.numbered))
-    return rows.set_column(place, job.type, names)
+    return rows.set_column(place, job.columns.type, names)
 
 
 def _marked(rows: pa.Table, thinner: Thinner | None) -> pa.Table:

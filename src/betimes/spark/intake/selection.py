@@ -9,7 +9,6 @@ always pass: they are reported, not lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import reduce
 from operator import or_
 
@@ -35,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from betimes.model import EventError
+from betimes.model.hints import did_you_mean
 from betimes.spark.job import ROW_SLOT, Job
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -47,21 +47,20 @@ _POINTS = (TimestampType, TimestampNTZType, DateType, DecimalType)
 def check_columns(df: DataFrame, job: Job) -> None:
     """Refuse a DataFrame whose columns are missing or of the wrong type."""
     kinds = {field.name: field.dataType for field in df.schema}
-    roles = {"time": job.time, "type": job.type, "arrival": job.arrival, "by": job.by}
+    columns, by = job.columns, job.options.by
+    roles = {"time": columns.time, "type": columns.type, "arrival": columns.arrival, "by": by}
     for role, name in roles.items():
         if name is not None and name not in kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise EventError(
                 f"expected a column {name!r} ({role}=), got the columns {list(kinds)}; name the "
-                f"right one with {role}={hint}"
+                f"right one with {role}={did_you_mean(name, kinds)}"
             )
-    _expect(job.time, "time", kinds, _TIMES, "whole microseconds or a timestamp")
-    _expect(job.type, "type", kinds, (StringType,), "text")
-    if job.arrival is not None:
-        _expect(job.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")
-    if job.by is not None:
-        _expect(job.by, "by", kinds, _KEYS, "whole numbers or text")
+    _expect(columns.time, "time", kinds, _TIMES, "whole microseconds or a timestamp")
+    _expect(columns.type, "type", kinds, (StringType,), "text")
+    if columns.arrival is not None:
+        _expect(columns.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")
+    if by is not None:
+        _expect(by, "by", kinds, _KEYS, "whole numbers or text")
     for name, kind in kinds.items():
         if not isinstance(kind, _POINTS) and _holds(kind, _POINTS):
             raise EventError(
@@ -102,12 +101,12 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
     wanted = _wanted(job)
     if wanted is not None:
         kept = kept.filter(wanted)
-    if job.by is None or job.slots == 1:
+    if job.options.by is None or job.slots == 1:
         return kept
     # Whole numbers stay as they are: turning each into text would cost more than reading it.
     whole = (ByteType, ShortType, IntegerType, LongType)
-    kind = "long" if isinstance(df.schema[job.by].dataType, whole) else "string"
-    slot = F.pmod(F.xxhash64(F.col(_quoted(job.by)).cast(kind)), F.lit(job.slots))
+    kind = "long" if isinstance(df.schema[job.options.by].dataType, whole) else "string"
+    slot = F.pmod(F.xxhash64(F.col(_quoted(job.options.by)).cast(kind)), F.lit(job.slots))
     return kept.withColumn(ROW_SLOT, slot.cast("int"))
 
 
@@ -116,13 +115,13 @@ def numbered(rows: DataFrame, job: Job) -> DataFrame:
     types = job.numbered
     if types is None:
         return rows
-    name = F.col(_quoted(job.type))
+    name = F.col(_quoted(job.columns.type))
     number = reduce(
         lambda found, n: found.when(name == types[n], F.lit(n)),
         range(1, len(types)),
         F.when(name == types[0], F.lit(0)),
     )
-    return rows.withColumn(job.type, number.cast("byte"))
+    return rows.withColumn(job.columns.type, number.cast("byte"))
 
 
 def is_narrow(rows: DataFrame) -> bool:
@@ -134,7 +133,7 @@ def _wanted(job: Job) -> Column | None:
     types = job.wanted
     if types is None:
         return None
-    name = F.col(_quoted(job.type))
+    name = F.col(_quoted(job.columns.type))
     conditions = [name.isin(*types), name.isNull()]
     if job.hierarchy.inputs is not None:
         # The engine refuses types that were not declared, so it must see them.
@@ -150,7 +149,14 @@ def _needed(df: DataFrame, job: Job, columns: Sequence[str]) -> list[str]:
             f"among {df.columns}"
         )
     keys = [node.by for node in job.hierarchy]
-    wanted = {job.time, job.type, job.arrival, job.by, *columns, *keys}
+    wanted = {
+        job.columns.time,
+        job.columns.type,
+        job.columns.arrival,
+        job.options.by,
+        *columns,
+        *keys,
+    }
     return [_quoted(name) for name in df.columns if name in wanted]
 
 

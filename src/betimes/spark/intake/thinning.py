@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from betimes.model.duration import LONGEST, Duration, microseconds
+from betimes.model.duration import microseconds
 from betimes.model.times import LAST
 from betimes.spark.job import ROW_SLOT, Job
 
@@ -88,8 +88,7 @@ def whole(rows: pa.Table, spare: pa.Table) -> pa.Table:
 
 def skew_of(job: Job) -> int:
     """How far ahead a clock event may be, in microseconds."""
-    skew: Duration | None = job.options.get("max_skew", "1h")
-    return LONGEST if skew is None else microseconds(skew, "max_skew")
+    return microseconds(job.options.max_skew or 0)
 
 
 @dataclass(frozen=True)
@@ -107,11 +106,11 @@ class Thinner:
     @classmethod
     def of(cls, job: Job) -> Thinner | None:
         """The thinner of a job, or None if every event has an effect."""
-        if job.ticking is None or job.order == "key":
+        if job.ticking is None or job.options.order == "key":
             return None
         numbers = job.numbered
         clock = job.ticking if numbers is None else numbers.index(job.ticking)
-        return cls(clock, job.time, job.type, job.arrival)
+        return cls(clock, job.columns.time, job.columns.type, job.columns.arrival)
 
     def idle(self, rows: pa.Table) -> Mask | None:
         """Which of the next rows of the partition are idle events; None if none are."""

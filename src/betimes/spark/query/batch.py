@@ -7,16 +7,16 @@ one piece of the input is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from betimes.spark.intake.packing import as_stream
+from betimes.host import Host
 from betimes.spark.job import ROW_SLOT, Job
-from betimes.spark.slots.live import Entry, LiveEngine, first_head
 from betimes.spark.slots.rows import change_schema
-from betimes.spark.telemetry.readings import without_readings
 
 POSITION = "_betimes_position"
 ROWS_PER_FEED = 100_000
@@ -36,25 +36,20 @@ def in_slots(rows: DataFrame, job: Job) -> DataFrame:
     """The rows slot by slot, each slot in order of arrival."""
     if ROW_SLOT not in rows.columns:
         rows = rows.withColumn(ROW_SLOT, F.lit(0))
-    position = F.col(job.arrival) if job.arrival else F.monotonically_increasing_id()
+    position = (
+        F.col(job.columns.arrival) if job.columns.arrival else F.monotonically_increasing_id()
+    )
     placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
     return placed.sortWithinPartitions(ROW_SLOT, POSITION).drop(POSITION)
 
 
 def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Feed rows that come slot by slot, each slot in order of arrival."""
-    live: LiveEngine | None = None
-    head = first_head(job)
-    for slot, piece in pieces(batches):
-        if live is None or live.slot != slot:
-            if live is not None:
-                yield live.finish()
-            live, head = LiveEngine(job, slot), first_head(job)
-        fed = live.feed(head, Entry(head.batches, head.attenuation, [as_stream(piece)]))
-        head = fed.head
-        yield without_readings(fed.changes)
-    if live is not None:
-        yield live.finish()
+    for slot, mine in groupby(pieces(batches), key=itemgetter(0)):
+        host = Host(job.setup, slot=slot)
+        for _, rows in mine:
+            yield host.feed(rows)
+        yield host.finish()
 
 
 def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:

@@ -27,8 +27,8 @@ from betimes.engine.calibration.iterative import (
     measuring_options,
 )
 from betimes.engine.calibration.probes import Measured
-from betimes.model import EventBatch, OptionError
-from betimes.model.rows import plain
+from betimes.host import Columns
+from betimes.model import OptionError
 from betimes.spark.intake.selection import check_columns, take_in
 from betimes.spark.job import Job
 from betimes.spark.query.batch import in_slots, pieces
@@ -64,15 +64,13 @@ def calibrate(
             "expected a batch DataFrame, got a stream: calibration reads a recorded stream "
             "several times; read it with spark.read"
         )
-    wanted = measuring_options(EngineOptions.of(options, by=by, order=order))
-    learned = {"slack": wanted.slack, "attenuation": wanted.attenuation, "late": wanted.late}
+    wanted = measuring_options(
+        EngineOptions.of(options, function=calibrate, by=by, order=order)
+    )  # fmt: skip
+    columns = Columns(time, type, arrival)
 
     def measure(current: Calibration) -> Measured:
-        job = Job.of(
-            hierarchy, time=time, type=type, arrival=arrival, by=by, order=order,
-            results="provisional", slots=slots if slots is not None else 1 if by is None else 4,
-            options={**options, **learned, "calibration": current},
-        )  # fmt: skip
+        job = Job.of(hierarchy, columns, wanted.with_(calibration=current), slots=slots)
         check_columns(df, job)
         return _measure(take_in(df, job, payload), job, end)
 
@@ -102,11 +100,6 @@ def _measure(rows: DataFrame, job: Job, end: str) -> Measured:
 
 def measure_slots(job: Job, batches: Iterator[pa.RecordBatch], end: str) -> Iterator[Measured]:
     """Feed rows that come slot by slot, each slot in order of arrival."""
-    options = EngineOptions.of(job.options, by=job.by, order=job.order)
     for _, mine in groupby(pieces(batches), key=itemgetter(0)):
-        yield measure_stream(job.hierarchy, options, (_events(job, rows) for _, rows in mine), end)
-
-
-def _events(job: Job, rows: pa.Table) -> EventBatch:
-    batch, _ = EventBatch.sift_arrow(plain(rows), time=job.time, type=job.type, arrival=job.arrival)
-    return batch
+        events = (job.columns.sift(rows)[0] for _, rows in mine)
+        yield measure_stream(job.hierarchy, job.options, events, end)

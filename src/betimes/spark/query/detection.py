@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from betimes.engine import Hierarchy
+from betimes.engine import EngineOptions, Hierarchy
+from betimes.host import Columns
+from betimes.host.rows import COLUMNS
 from betimes.model import Duration, OptionError
+from betimes.model.hints import did_you_mean
 from betimes.spark.intake.selection import check_columns, is_narrow, numbered, take_in
 from betimes.spark.job import Job
 from betimes.spark.query.batch import detect_batch
 from betimes.spark.query.origin import labelled, registered
 from betimes.spark.slots.operator import detect_stream
-from betimes.spark.slots.rows import COLUMNS
 from betimes.spark.telemetry.readings import collected
 
 
@@ -58,11 +59,10 @@ def detect(
         columns: New names for columns of the result, such as `{"ts": "at"}`.
         options: Options of `Engine`.
     """
+    wanted = EngineOptions.of(options, results=results, function=detect, by=by, order=order)
     job = Job.of(
-        hierarchy, time=time, type=type, arrival=arrival, by=by, order=order, results=results,
-        idle=idle,
-        slots=slots if slots is not None else 1 if by is None else 4, options=options,
-    )  # fmt: skip
+        hierarchy, Columns(time, type, arrival), wanted, slots=slots, results=results, idle=idle
+    )
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)
@@ -76,11 +76,9 @@ def detect(
 def _check_names(names: Mapping[str, str]) -> dict[str, str]:
     for name in names:
         if name not in COLUMNS:
-            near = get_close_matches(name, COLUMNS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise OptionError(
                 f"expected columns= to rename columns of the changes, {list(COLUMNS)}, got "
-                f"{name!r}{hint}"
+                f"{name!r}{did_you_mean(name, COLUMNS)}"
             )
     renamed = [names.get(name, name) for name in COLUMNS]
     if len(set(renamed)) < len(renamed):

@@ -17,10 +17,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from betimes.host.log import read_head
 from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_plain, local_path
-from betimes.spark.slots.live import LiveEngine, read_head
+from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.operator import HEAD, LOG
 from betimes.spark.slots.rows import change_schema
 
@@ -60,8 +61,8 @@ def final_changes(
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, kept in _by_route(batches):
             slot = slot_of(route, job.slots)
-            head = read_head(job, kept[HEAD][0])
-            live = LiveEngine.rebuild(job, slot, head, kept[LOG])
+            head = read_head(job.identity, kept[HEAD][0])
+            live = LiveEngine.rebuilt(job, slot, head, kept[LOG])
             yield from live.finish(advance=advance).to_batches()
 
     return placed.mapInArrow(finish, change_schema())

@@ -20,10 +20,10 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from betimes.host.rows import COLUMNS
 from betimes.model import OptionError
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_remote
-from betimes.spark.slots.rows import COLUMNS
 
 COLUMN = "betimes.column"
 JOB = "betimes.job"
@@ -105,21 +105,17 @@ def require(names: Mapping[str, str], wanted: Sequence[str], what: str) -> None:
         )
 
 
-Labels = list[tuple[str, dict[str, Any]]]
-"""Names of columns, each with its metadata."""
+def published(rows: DataFrame, changes: DataFrame) -> DataFrame:
+    """Rows with the labels of a stream of changes, without the id of the job.
 
-
-def labels_of(changes: DataFrame) -> Labels:
-    """The columns of a stream of changes, without the id of the job, which no file should have."""
-    return [
-        (field.name, {key: value for key, value in field.metadata.items() if key != JOB})
-        for field in changes.schema
-    ]
-
-
-def relabelled(rows: DataFrame, labels: Labels) -> DataFrame:
-    """The same rows with these labels on their columns."""
-    return rows.select(*(_alias(name, name, metadata) for name, metadata in labels))
+    That means nothing to those who read what is written.
+    """
+    return rows.select(
+        *(
+            _alias(field.name, field.name, {k: v for k, v in field.metadata.items() if k != JOB})
+            for field in changes.schema
+        )
+    )
 
 
 def _alias(name: str, alias: str, metadata: dict[str, Any]) -> Column:

@@ -10,13 +10,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from betimes.host.tally import TALLIED, Tally
 from betimes.spark.query.ending import final_changes, last_batch, plain_place
 from betimes.spark.query.failures import RunError, reason
 from betimes.spark.query.guard import CheckpointGuard
-from betimes.spark.query.origin import Origin, labels_of, relabelled
+from betimes.spark.query.origin import Origin, published
 from betimes.spark.query.sinks import Sink, kept, write_all
 from betimes.spark.query.steps import steps_of
-from betimes.spark.telemetry.tally import TALLIED, Tally
 
 _POLL = 0.2
 """Seconds between looks at a query: a signal may have to wait this long."""
@@ -112,12 +112,12 @@ class Run:
                 self._take_all()
             self.query.stop()
         self.wait()
-        spark, labels = self._changes.sparkSession, labels_of(self._changes)
+        spark = self._changes.sparkSession
         with plain_place(self._guard.query) as query:
             batch = last_batch(spark, query)
             rows = final_changes(spark, self._origin.job, query, batch, advance=advance)
             with kept(rows):
-                write_all(self._sinks, relabelled(steps(rows), labels), batch + 1)
+                write_all(self._sinks, published(steps(rows), self._changes), batch + 1)
                 told = Tally.of(rows.select(*TALLIED).toArrow())
         self._guard.mark_ended(batch + 1)
         self._guard.release()

@@ -13,7 +13,7 @@ from betimes.model.change import LATE, REJECTED
 from betimes.spark.job import Job
 from betimes.spark.query.current import CurrentSink
 from betimes.spark.query.guard import CheckpointGuard
-from betimes.spark.query.origin import Origin, labels_of, names_of, origin_of, relabelled, require
+from betimes.spark.query.origin import Origin, names_of, origin_of, published, require
 from betimes.spark.query.places import is_remote
 from betimes.spark.query.run import Run
 from betimes.spark.query.screen import SHOWN
@@ -160,8 +160,7 @@ def _start(
     every: Duration | None,
     available_now: bool,
 ) -> StreamingQuery:
-    # The id of the job is removed here: it means nothing to those who read what is written.
-    rows = relabelled(changes, labels_of(changes))
+    rows = published(changes, changes)
     writer = rows.writeStream.outputMode("append").option("checkpointLocation", guard.query)
     if len(sinks) == 1 and isinstance(sinks[0], NoSink):
         writer = writer.format("noop")

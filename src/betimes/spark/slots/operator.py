@@ -17,11 +17,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from betimes.host.log import Entry, Head, first_head, read_head
 from betimes.spark.intake.packing import PACKED, packer, put_back
 from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
 from betimes.spark.job import Job
-from betimes.spark.slots.live import Entry, Head, LiveEngine, first_head, read_head
+from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.relay import Alive, key_of
 from betimes.spark.slots.rows import change_schema
 
@@ -64,13 +65,16 @@ class SlotProcessor(StatefulProcessor):
         job = self._job
         slot = slot_of(route, job.slots)
         note = self._head.get()
-        head = first_head(job) if note is None else read_head(job, bytes(note[0]))
+        if note is None:
+            head = first_head(job.identity, job.options)
+        else:
+            head = read_head(job.identity, bytes(note[0]))
         # The time of the batch, which is the same if the batch runs again.
         now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
         parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
         seen = sum(stream.seen for stream in streams)
         entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
-        name = key_of(job.identity, slot)
+        name = key_of(job.identity.digest, slot)
         fed = _alive.feed(name, head, entry)
         if fed is None:
             live = self._build(slot, None if note is None else head)
@@ -94,7 +98,7 @@ class SlotProcessor(StatefulProcessor):
         if head is None:
             return LiveEngine(self._job, slot)
         log = (bytes(entry[0]) for entry in self._log.get())
-        return LiveEngine.rebuild(self._job, slot, head, log)
+        return LiveEngine.rebuilt(self._job, slot, head, log)
 
 
 def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:

@@ -26,8 +26,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from betimes.host.log import Entry, Fed, Head
 from betimes.spark.intake.packing import as_stream
-from betimes.spark.slots.live import Entry, Fed, Head, LiveEngine
+from betimes.spark.slots.live import LiveEngine
 
 MOST_ALIVE = 64
 """The most engines that a worker keeps; the one that was fed longest ago goes first."""

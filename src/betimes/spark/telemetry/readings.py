@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from betimes.engine import DetectorStats, Engine
-from betimes.spark.job import SLOT
-from betimes.spark.telemetry.joining import together
-from betimes.spark.telemetry.tally import Tally
+from betimes.host.joining import together
+from betimes.host.rows import SLOT
+from betimes.host.tally import Tally
 
 READINGS = "readings"
 """The `change_type` of a row with readings."""

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
 from betimes.engine import DetectorStats
+from betimes.host.joining import together
+from betimes.host.tally import Tally
 from betimes.model import readable
-from betimes.spark.telemetry.joining import together
 from betimes.spark.telemetry.readings import OUTPUT, SlotReading, parsed
-from betimes.spark.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -56,6 +56,13 @@ class BatchStats(msgspec.Struct, frozen=True):
     rejected: int = 0
     latency: float | None = None
     """Mean time from the `ts` of a result until it was first reported, in microseconds."""
+
+    @property
+    def tally(self) -> Tally:
+        """The counts of changes alone."""
+        waited = round((self.latency or 0.0) * self.inserted)
+        names = [name for name in Tally.__struct_fields__ if name != "waited"]
+        return Tally(**{name: getattr(self, name) for name in names}, waited=waited)
 
 
 @runtime_checkable

@@ -8,7 +8,6 @@ as on Spark, so that the same readers work for both.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.host.folder import put
 from betimes.model import OptionError, readable
 
 _LOOK = {"insert": ("+", "green"), "confirm": ("=", "blue"), "delete": ("-", "red")}
@@ -98,16 +98,6 @@ def encoded(changes: pa.Table, format: str) -> bytes:  # noqa: A002
     return content.getvalue()
 
 
-def put(file: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all, even after a crash."""
-    draft = file.with_name(f".{file.name}.new")
-    with draft.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    draft.replace(file)
-
-
 class ConsoleSink:
     """One line per change: `+` found, `=` confirmed, `-` taken back."""
 
@@ -120,10 +110,11 @@ class ConsoleSink:
     def write(self, batch: int, changes: pa.Table) -> None:  # noqa: ARG002
         for row in changes.to_pylist():
             sign, style = _LOOK[row["change_type"]]
-            after = ""
-            if row["ts"] is not None and row["detected_at"] is not None:
-                after = f" known after {readable(max(0, row['detected_at'] - row['ts']))}"
-            line = f"{sign} {row['status']:11} {row['type']} at {row['ts']}{after}"
+            # In a rejected row, any of the times can be missing.
+            at = "" if row["ts"] is None else f" at {row['ts']}"
+            if at and row["detected_at"] is not None:
+                at += f" known after {readable(max(0, row['detected_at'] - row['ts']))}"
+            line = f"{sign} {row['status']:11} {row['type']}{at}"
             why = f"  {row['cause']}" if row["change_type"] == "delete" else ""
             text = Text.assemble((line, style), f"  {row['payload']}", (why, "dim"))
             self._console.print(text, soft_wrap=True)

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from betimes.cli.jobs.io.files import TYPES, FileSource, Position
-from betimes.cli.jobs.jobfile.keys import Problems, nearest
+from betimes.cli.jobs.jobfile.keys import Problems
 from betimes.cli.jobs.jobfile.lines import Heading
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile, SourceTable
 from betimes.engine import Hierarchy
 from betimes.model import EventError
+from betimes.model.hints import nearest
 from betimes.testing import sensor_stream
 
 _SOURCE = Heading("source")

@@ -84,7 +84,7 @@ def _check_together(job: JobFile, problems: Problems) -> None:
             Heading("engine"), "slots", "only a stream that is split by a column can use several "
             "slots; name the column with by in [source], or leave slots out"
         )  # fmt: skip
-    if detect.order == "key" and source.by is None:
+    if options.get("order") == "key" and source.by is None:
         problems.add(Heading("detect"), "order", 'order = "key" needs by in [source]')
     if sink.results == "final" and options.get("late") == "repair":
         problems.add(

@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.speaking import say
 from betimes.engine import CalibrationError, Engine, Hierarchy
 from betimes.model import BetimesError
+from betimes.model.hints import did_you_mean
 from betimes.patterns import PatternWarning, pattern
 
 _DETECT = Heading("detect")
@@ -38,24 +38,13 @@ def hierarchy_of(job: JobFile) -> Hierarchy:
             problems.add(Heading("detect.pattern", number), None, str(error))
     problems.stop_if_any()
     try:
-        engine_for(job, hierarchy)
+        Engine(hierarchy, job.options)
     except CalibrationError as error:
         problems.add(_DETECT, "calibration", str(error))
     except BetimesError as error:
         problems.add(_DETECT, None, str(error))
     problems.stop_if_any()
     return hierarchy
-
-
-def engine_options(job: JobFile) -> dict[str, Any]:
-    """The options of the engine, with the defaults that `results = "final"` needs."""
-    final = {"late": "side", "attenuation": 1.0} if job.sink.results == "final" else {}
-    return final | job.detect.options
-
-
-def engine_for(job: JobFile, hierarchy: Hierarchy) -> Engine:
-    """A new engine in this process."""
-    return Engine(hierarchy, by=job.source.by, order=job.detect.order, **engine_options(job))
 
 
 def _base(job: JobFile, problems: Problems) -> Hierarchy:
@@ -121,8 +110,7 @@ def _module(name: str, folder: Path) -> ModuleType:
 
 def _attribute(module: ModuleType, name: str) -> Any:
     if not hasattr(module, name):
-        near = get_close_matches(name, dir(module), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, dir(module))
         raise _ImportProblemError(f"{module.__name__} has no {name!r}{hint}")
     return getattr(module, name)
 

@@ -7,14 +7,14 @@ repair a job file in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from betimes.cli.jobs.jobfile.lines import Heading, line_of
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.model import OptionError, microseconds
+from betimes.model.hints import did_you_mean, nearest
 
 
 class JobError(OptionError):
@@ -23,6 +23,10 @@ class JobError(OptionError):
 
 class WrongValueError(Exception):
     """The value of a key is not valid; the message says which values are."""
+
+    def __init__(self, valid: str, hint: str = "") -> None:
+        super().__init__(valid)
+        self.hint = hint
 
 
 Reader = Callable[[Any], Any]
@@ -82,20 +86,8 @@ def _value(table: dict[str, Any], heading: Heading, name: str, key: Key, problem
     try:
         return key.read(table[name])
     except WrongValueError as error:
-        problems.add(heading, name, f"expected {error}, got {table[name]!r}")
+        problems.add(heading, name, f"expected {error}, got {table[name]!r}{error.hint}")
         return key.default
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """A hint for an unknown name: the nearest known one, or all of them.
-
-    >>> nearest("patth", ["path", "time"])
-    "; did you mean 'path'?"
-    >>> nearest("colour", ["path", "time"])
-    '; expected one of path, time'
-    """
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {', '.join(known)}"
 
 
 # How values are read
@@ -111,9 +103,7 @@ def choice(*allowed: str) -> Reader:
     def read(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
-        close = get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise WrongValueError(f"one of {', '.join(allowed)}{hint}")
+        raise WrongValueError(f"one of {', '.join(allowed)}", did_you_mean(value, allowed))
 
     return read
 
@@ -163,7 +153,7 @@ def either(word: str, other: Reader) -> Reader:
         try:
             return other(value)
         except WrongValueError as error:
-            raise WrongValueError(f"{word!r} or {error}") from None
+            raise WrongValueError(f"{word!r} or {error}", error.hint) from None
 
     return read
 

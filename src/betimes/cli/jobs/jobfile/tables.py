@@ -20,13 +20,13 @@ from betimes.cli.jobs.jobfile.keys import (
     JobError,
     Key,
     Problems,
+    Reader,
     Shape,
     choice,
     duration,
     either,
     mapping,
     model,
-    nearest,
     number,
     read_table,
     settings,
@@ -36,6 +36,11 @@ from betimes.cli.jobs.jobfile.keys import (
     whole,
 )
 from betimes.cli.jobs.jobfile.lines import Heading
+from betimes.engine import EngineOptions
+from betimes.engine.options import LATE_POLICIES, OPTIONS, RESULTS
+from betimes.engine.stages.retraction import TECHNIQUES
+from betimes.host import Columns
+from betimes.model.hints import nearest
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
@@ -62,27 +67,31 @@ SOURCE_KEYS: Shape = {
     "rate": Key(number(1)),
 }
 
+OPTION_READERS: dict[str, Reader] = {
+    **dict.fromkeys(("min_slack", "max_slack", "decay", "retention"), duration),
+    "order": choice("shared", "key"),
+    "slack": slack,
+    "margin": number(0),
+    "max_late": number(0, 1),
+    "max_skew": either("off", duration),
+    "attenuation": either("adaptive", number(0, 1)),
+    "retraction": choice(*TECHNIQUES),
+    "late": choice(*LATE_POLICIES),
+    "snapshots": model,
+    "errors": choice("stop", "skip"),
+    "calibration": text,
+}
+"""How the options of an engine are written in a job file."""
+
+ELSEWHERE = {"by": "a key of [source]", "zone": "cannot be set in a job file"}
+"""Options that are not keys of [detect], and why."""
+
 DETECT_KEYS: Shape = {
     "hierarchy": Key(text),
     "clock": Key(texts),
     "inputs": Key(texts),
-    "order": Key(choice("shared", "key"), "shared"),
-    "slack": Key(slack),
-    "margin": Key(number(0)),
-    "min_slack": Key(duration),
-    "max_slack": Key(duration),
-    "max_late": Key(number(0, 1)),
-    "decay": Key(duration),
-    "max_skew": Key(either("off", duration)),
-    "attenuation": Key(either("adaptive", number(0, 1))),
-    "retraction": Key(choice("full", "on-demand", "auto")),
-    "late": Key(choice("repair", "side", "drop")),
-    "retention": Key(duration),
-    "snapshots": Key(model),
-    "errors": Key(choice("stop", "skip")),
-    "calibration": Key(text),
+    **{name: Key(OPTION_READERS[name]) for name in OPTIONS if name not in ELSEWHERE},
 }
-NOT_FOR_ENGINE = ("hierarchy", "clock", "inputs", "order")
 
 PATTERN_KEYS: Shape = {
     "match": Key(text, required=True),
@@ -113,7 +122,7 @@ ENGINE_KEYS: Shape = {
 SINK_KEYS: Shape = {
     "format": Key(choice(*FILES, "delta", "kafka", "console"), required=True),
     "path": Key(text),
-    "results": Key(choice("provisional", "final"), "provisional"),
+    "results": Key(choice(*RESULTS), "provisional"),
     "current": Key(text),
     "servers": Key(text),
     "topic": Key(text),
@@ -155,7 +164,6 @@ class DetectTable:
     hierarchy: str | None
     clock: tuple[str, ...] | None
     inputs: tuple[str, ...] | None
-    order: str
     options: dict[str, Any]
     """The options of the engine that the job file sets."""
     patterns: tuple[dict[str, Any], ...]
@@ -204,6 +212,18 @@ class JobFile:
     @property
     def folder(self) -> Path:
         return self.file.parent
+
+    @property
+    def options(self) -> EngineOptions:
+        """The options of the engine, with what `results` asks for."""
+        return EngineOptions.of(
+            self.detect.options, results=self.sink.results, by=self.source.by
+        )  # fmt: skip
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the source that every event has."""
+        return Columns(self.source.time, self.source.type, self.source.arrival)
 
     def has(self, table: str, key: str) -> bool:
         """Whether the file sets a key."""
@@ -298,8 +318,8 @@ def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
 
 
 def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
-    own = {name: values.pop(name) for name in NOT_FOR_ENGINE}
-    options = {name: value for name, value in values.items() if value is not None}
+    own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
+    options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     if options.get("max_skew") == "off":
         options["max_skew"] = None
     return DetectTable(**own, options=options, patterns=patterns)

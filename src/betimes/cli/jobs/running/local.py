@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any
+
+import pyarrow as pa
 
 from betimes.cli.jobs.io.files import Position
-from betimes.cli.jobs.io.rows import change_rows, events_of
 from betimes.cli.jobs.io.sinks import Sink, batches_in
 from betimes.cli.jobs.io.sources import Source
-from betimes.cli.jobs.jobfile.hierarchies import engine_for
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress, Reading
-from betimes.cli.jobs.running.restarts import Checkpoint, Saved, identity_of
+from betimes.cli.jobs.running.restarts import Checkpoint
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Meter
-from betimes.engine import Hierarchy
-from betimes.model import Rejected, microseconds
-from betimes.model.change import ChangeBatch
+from betimes.host import Host
+from betimes.host.host import milliseconds
 
 SHARE = 0.1
 """The share of time that checkpoints may take, unless the job sets checkpoint_every."""
@@ -49,13 +47,14 @@ class LocalJob:
     def __init__(
         self,
         job: JobFile,
-        hierarchy: Hierarchy,
+        host: Host,
         source: Source,
         sink: Sink,
         checkpoint: Checkpoint,
         *,
         progress: Progress,
         stop: Stop,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._job = job
         self._source = source
@@ -63,12 +62,12 @@ class LocalJob:
         self._checkpoint = checkpoint
         self._progress = progress
         self._stop = stop
-        self._engine = engine_for(job, hierarchy)
-        self._saved = Saved(identity_of(job, hierarchy))
+        self._clock = clock
+        self._host = host
+        self._saved = checkpoint.new()
         self._meter = Meter(self._saved.totals)
-        self._heard = time.monotonic()
-        """When the last rows came, or time was last made to pass."""
-        self._last_save = self._heard, 0.0
+        self._idle = milliseconds(job.engine.idle)
+        self._last_save = clock(), 0.0
         """When the last checkpoint was complete, and how long it took."""
 
     def run(self, *, follow: bool) -> Outcome:
@@ -87,14 +86,9 @@ class LocalJob:
 
     def reading(self) -> Reading:
         """The state of the job at this moment."""
-        stats = self._engine.stats.values()
-        self._meter.read(self._engine.stats)
-        return Reading(
-            self._saved.totals,
-            slack=max((each.slack for each in stats), default=None),
-            attenuation=sum(s.attenuation for s in stats) / len(stats) if stats else None,
-            latency_final=self._meter.latency_final,
-        )
+        stats = self._host.engine.stats
+        self._meter.read(stats)
+        return Reading.of(self._saved.totals, stats.values(), self._meter.latency_final)
 
     def _resume(self) -> None:
         saved = self._checkpoint.load()
@@ -105,8 +99,8 @@ class LocalJob:
         else:
             self._saved = saved
             self._meter = Meter(saved.totals)
-            if saved.engine is not None:
-                self._engine.restore(saved.engine)
+            if saved.host is not None:
+                self._host.restore(saved.host, now=self._now())
             self._progress.note(
                 f"resuming after {saved.totals.rows:,} rows, with batch {saved.batch}"
             )
@@ -118,11 +112,9 @@ class LocalJob:
         if self._stop:
             return True
         for table, position in self._source.batches(self._saved.position, source.batch_rows):
-            began = self._heard = time.monotonic()
-            batch, bad = events_of(
-                table, time=source.time, type=source.type, arrival=source.arrival
-            )
-            self._write(self._engine.feed(batch), bad, rows=len(table), position=position)
+            began = self._clock()
+            changes = self._host.feed(table, now=self._now())
+            self._write(changes, rows=len(table), position=position)
             if self._is_time_to_save():
                 self._save()
             self._progress.show(self.reading)
@@ -136,19 +128,18 @@ class LocalJob:
         if every is not None:
             return self._saved.batch % every == 0
         ended, took = self._last_save
-        return time.monotonic() - ended >= took / SHARE
+        return self._clock() - ended >= took / SHARE
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
 
     def _pass_time(self) -> None:
         """After a long silence, let time pass with the wall clock, so that results settle."""
-        now, idle = time.monotonic(), self._job.engine.idle
-        if idle is None or self._saved.batch == 0:
+        if not self._idle:
             return
-        silent = round((now - self._heard) * 1e6)
-        if silent >= microseconds(idle):
-            self._heard = now
-            changes = self._engine.advance(silent)
-            if changes:
-                self._write(changes, [], rows=0, position=self._saved.position)
+        changes = self._host.pass_time(self._now(), self._idle)
+        if len(changes):
+            self._write(changes, rows=0, position=self._saved.position)
             self._save()
 
     def _pause(self, rows: int, began: float) -> bool:
@@ -156,49 +147,33 @@ class LocalJob:
         rate = self._job.source.rate
         if rate is None:
             return False
-        return self._stop.wait(max(0.0, rows / rate - (time.monotonic() - began)))
+        return self._stop.wait(max(0.0, rows / rate - (self._clock() - began)))
 
     def _end(self) -> Outcome:
         end = self._job.source.end
         if end == "open":
             self._save()
             return Outcome.open
-        changes = self._engine.finish(advance=end == "advance")
-        self._write(changes, [], rows=0, position=self._saved.position)
+        changes = self._host.finish(advance=end == "advance")
+        self._write(changes, rows=0, position=self._saved.position)
         self._saved.ended = True
         self._save()
         return Outcome.ended
 
-    def _write(
-        self,
-        changes: ChangeBatch,
-        bad: Sequence[tuple[Rejected, dict[str, Any]]],
-        *,
-        rows: int,
-        position: Position,
-    ) -> None:
+    def _write(self, changes: pa.Table, *, rows: int, position: Position) -> None:
         """Write the changes of a batch and move on to the next."""
-        saved = self._saved
-        table = change_rows(
-            changes, list(bad), rejected_before=saved.rejected, last=saved.last_seq,
-            results=self._job.sink.results,
-        )  # fmt: skip
-        self._sink.write(saved.batch, table)
-        if len(changes):
-            saved.last_seq = changes[-1].seq + saved.rejected
-        saved.last_seq += len(bad)
-        saved.rejected += len(bad)
-        saved.batch += 1
-        saved.position = position
-        self._meter.count(rows, changes, len(bad))
+        self._sink.write(self._saved.batch, changes)
+        self._saved.batch += 1
+        self._saved.position = position
+        self._meter.count(rows, changes)
 
     def _save(self) -> None:
         if self._checkpoint.kept:
-            began = time.monotonic()
-            self._meter.read(self._engine.stats)
-            self._saved.engine = self._engine.checkpoint()
+            began = self._clock()
+            self._meter.read(self._host.engine.stats)
+            self._saved.host = self._host.save()
             self._checkpoint.save(self._saved)
-            ended = time.monotonic()
+            ended = self._clock()
             self._last_save = ended, ended - began
 
 

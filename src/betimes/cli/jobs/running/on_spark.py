@@ -23,18 +23,17 @@ from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.files import FORMATS, FileSource
 from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
-from betimes.cli.jobs.jobfile.hierarchies import engine_options, importing_from
+from betimes.cli.jobs.jobfile.hierarchies import importing_from
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
 from betimes.engine import Hierarchy
+from betimes.host.tally import TALLIED, Tally
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
-    from betimes.spark.telemetry.statistics import BatchStats
-    from betimes.spark.telemetry.tally import Tally
 
 _LOOK = 0.5
 """Seconds between two checks of a query."""
@@ -63,14 +62,13 @@ class SparkJob:
     def run(self, stop: Stop, *, follow: bool) -> Outcome:
         """Run until the end of the input or a stop."""
         try:
-            return self._run(stop, follow=follow)
-        except Exception as error:
+            with in_words():
+                return self._run(stop, follow=follow)
+        except Exception:
             # Stopping a service often signals all of its processes, including Spark's. The
             # checkpoint survives any crash, so an error after a signal is part of the stop.
             if stop:
                 return Outcome.stopped
-            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
-                raise in_words(error) from error
             raise
 
     def _run(self, stop: Stop, *, follow: bool) -> Outcome:
@@ -90,20 +88,17 @@ class SparkJob:
                     return Outcome.open
                 end = query.finish(advance=self._job.source.end == "advance")
                 if not self._in_files:
-                    self._count(end, end.waited)
+                    self._totals.tally += end
                 self._count_written()
             return Outcome.ended
 
     def reading(self) -> Reading:
         read = [] if self._statistics is None else list(self._statistics.detectors.values())
         final = [each.latency_final for each in read if each.latency_final is not None]
-        return Reading(
-            self._totals,
-            slack=max((each.slack for each in read), default=None),
-            attenuation=sum(each.attenuation for each in read) / len(read) if read else None,
-            latency_final=sum(final) / len(final) if final else None,
-            rows_of=" of this run" if self._resumed else "",
-        )
+        return Reading.of(
+            self._totals, read, sum(final) / len(final) if final else None,
+            " of this run" if self._resumed else "",
+        )  # fmt: skip
 
     @contextmanager
     def _places(self) -> Iterator[tuple[str, Path]]:
@@ -123,9 +118,8 @@ class SparkJob:
         rows = self._rows(session, simulated)
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
-            arrival=job.source.arrival, by=job.source.by, order=job.detect.order,
-            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
-            **engine_options(job),
+            arrival=job.source.arrival, by=job.source.by, results=job.sink.results,
+            idle=job.engine.idle, slots=job.engine.slots, **job.detect.options,
         )  # fmt: skip
         return bs.write(
             changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
@@ -136,28 +130,19 @@ class SparkJob:
         """The stream of rows that the job names."""
         source = self._job.source
         reader = session.readStream
-        if source.format == "simulate":
-            SimulatedSource(source).write_files(simulated, source.batch_rows)
-            static = session.read.parquet(str(simulated))
-            reader = reader.schema(static.schema).option("maxFilesPerTrigger", 1)
-            return reader.parquet(str(simulated))
-        columns = ", ".join(f"`{name}` {kind}" for name, kind in source.columns.items())
         if source.format == "kafka":
             reader = reader.format("kafka").option("kafka.bootstrap.servers", source.servers)
             reader = reader.option("subscribe", source.topic)
             reader = reader.option("maxOffsetsPerTrigger", source.batch_rows)
-            return _parsed(reader.options(**source.options).load(), columns)
+            return _parsed(reader.options(**source.options).load(), _columns(self._job))
         if source.format == "socket":
             reader = reader.format("socket").option("host", source.host)
-            return _parsed(
-                reader.option("port", source.port).options(**source.options).load(), columns
-            )
-        options = _CSV | source.options if source.format == "csv" else source.options
-        static = session.read.format(source.format).options(**options)
-        if source.format == "csv":
-            static = static.option("inferSchema", "true")
-        schema = columns or static.load(source.path).schema
-        reader = reader.format(source.format).schema(schema).options(**options)
+            reader = reader.option("port", source.port).options(**source.options)
+            return _parsed(reader.load(), _columns(self._job))
+        schema = static_rows(session, self._job, simulated).schema
+        if source.format == "simulate":
+            return reader.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(simulated))
+        reader = reader.format(source.format).schema(schema).options(**_file_options(self._job))
         return reader.option("maxFilesPerTrigger", files_per_batch(self._job)).load(source.path)
 
     def _sink(self) -> dict[str, Any]:
@@ -190,7 +175,7 @@ class SparkJob:
                 self._totals.rows += batch.rows
                 self._totals.batches += 1
                 if not self._in_files:
-                    self._count(batch, round((batch.latency or 0.0) * batch.inserted))
+                    self._totals.tally += batch.tally
         self._count_written()
         self._progress.show(self.reading)
 
@@ -200,17 +185,6 @@ class SparkJob:
         sink = self._job.sink
         return sink.format in FILES and "://" not in str(sink.path) and not sink.options
 
-    def _count(self, batch: BatchStats | Tally, waited: int) -> None:
-        """Add counts of changes, from the query or from files."""
-        totals = self._totals
-        totals.found += batch.inserted
-        totals.early += waited
-        totals.confirmed += batch.confirmed
-        totals.deleted += batch.deleted
-        totals.final += batch.final
-        totals.late += batch.late
-        totals.rejected += batch.rejected
-
     def _count_written(self) -> None:
         """Count the changes in files that were written since the last call."""
         sink = self._job.sink
@@ -219,8 +193,7 @@ class SparkJob:
         for number, folder in batches_in(Path(str(sink.path))):
             if number not in self._counted and (folder / "_SUCCESS").exists():
                 self._counted.add(number)
-                told = _told_in(folder, sink.format)
-                self._count(told, told.waited)
+                self._totals.tally += _told_in(folder, sink.format)
 
 
 def session_of(job: JobFile, progress: Progress) -> Any:
@@ -243,32 +216,45 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
     if source.format == "simulate":
         SimulatedSource(source).write_files(simulated, source.batch_rows)
         return session.read.parquet(str(simulated))
-    options = _CSV | source.options if source.format == "csv" else source.options
-    reader = session.read.format(source.format).options(**options)
+    reader = session.read.format(source.format).options(**_file_options(job))
     if source.columns:
-        columns = (f"`{name}` {kind}" for name, kind in source.columns.items())
-        reader = reader.schema(", ".join(columns))
+        reader = reader.schema(_columns(job))
     elif source.format == "csv":
         reader = reader.option("inferSchema", "true")
     return reader.load(source.path)
 
 
+def _file_options(job: JobFile) -> dict[str, str]:
+    source = job.source
+    return _CSV | source.options if source.format == "csv" else source.options
+
+
+def _columns(job: JobFile) -> str:
+    """The columns that the job file lists, as a schema of Spark."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in job.source.columns.items())
+
+
 def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
     """Count the changes in a folder."""
-    from betimes.spark.telemetry.tally import TALLIED, Tally
-
     data = ds.dataset(str(folder), format=FORMATS[format])
     if not set(TALLIED).issubset(data.schema.names):
         return Tally()  # a file without rows need not have columns
     return Tally.of(data.to_table(columns=list(TALLIED)))
 
 
-def in_words(error: Exception) -> Exception:
-    """An error of Spark, without the stack trace."""
-    from betimes.spark import RunError
-    from betimes.spark.query.failures import reason
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Say errors of Spark without the stack trace."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        from betimes.spark import RunError
+        from betimes.spark.query.failures import reason
 
-    return RunError(reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0])
+        said = reason(str(error)).partition("\n\tat ")[0].partition("JVM stacktrace")[0]
+        raise RunError(said) from error
 
 
 def _parsed(messages: Any, columns: str) -> Any:

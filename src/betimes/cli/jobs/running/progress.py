@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from betimes.cli.jobs.running.totals import Totals
 from betimes.cli.speaking import say
+from betimes.engine import DetectorStats
 from betimes.model import readable
 
 EVERY = 5.0
@@ -33,15 +34,28 @@ class Reading(msgspec.Struct, frozen=True):
     rows_of: str = ""
     """What the count of rows covers, if not the whole stream."""
 
+    @classmethod
+    def of(
+        cls,
+        totals: Totals,
+        stats: Collection[DetectorStats],
+        latency_final: float | None,
+        rows_of: str = "",
+    ) -> Reading:
+        """A reading from those of the detectors."""
+        slack = max((each.slack for each in stats), default=None)
+        attenuation = sum(each.attenuation for each in stats) / len(stats) if stats else None
+        return cls(totals, slack, attenuation, latency_final, rows_of)
+
     def figures(self) -> dict[str, str]:
         totals = self.totals
         return {
             "rows": f"{totals.rows:,}",
             "slack": _time(self.slack),
             "attenuation": "-" if self.attenuation is None else f"{self.attenuation:.2f}",
-            "found": f"{totals.found:,}",
-            "taken back": f"{totals.deleted:,}",
-            "final": f"{totals.final:,}",
+            "found": f"{totals.tally.inserted:,}",
+            "taken back": f"{totals.tally.deleted:,}",
+            "final": f"{totals.tally.final:,}",
             "known after": _time(totals.latency_provisional),
             "final after": _time(self.latency_final),
         }
@@ -113,11 +127,11 @@ class Progress:
         batches = "1 batch" if totals.batches == 1 else f"{totals.batches:,} batches"
         rows = {
             "rows": f"{totals.rows:,} in {batches}{reading.rows_of}",
-            "found": f"{totals.found:,}",
-            "taken back": f"{totals.deleted:,}",
-            "standing": f"{totals.standing:,}, {totals.final:,} of them final",
-            "late": f"{totals.late:,}",
-            "rejected": f"{totals.rejected:,}",
+            "found": f"{totals.tally.inserted:,}",
+            "taken back": f"{totals.tally.deleted:,}",
+            "standing": f"{totals.standing:,}, {totals.tally.final:,} of them final",
+            "late": f"{totals.tally.late:,}",
+            "rejected": f"{totals.tally.rejected:,}",
             "known after": f"{_time(totals.latency_provisional)} on average",
             "final after": f"{_time(reading.latency_final)} on average",
             "time": f"{self.seconds:.1f} s, {self.rate(totals):,.0f} rows/s",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 import msgspec
+import pyarrow as pa
 
 from betimes.engine.stats import DetectorStats
-from betimes.model.change import LATE, REJECTED, Change
+from betimes.host.joining import together
+from betimes.host.tally import Tally, finals_of
 
 
 class Totals(msgspec.Struct):
@@ -16,27 +17,18 @@ class Totals(msgspec.Struct):
 
     rows: int = 0
     batches: int = 0
-    found: int = 0
-    """Results announced, provisional or final."""
-    confirmed: int = 0
-    deleted: int = 0
-    final: int = 0
-    """Results that became final, minus those that a repair took back."""
-    late: int = 0
-    """Events that came after their place had settled, whatever `late` says to do with them."""
-    rejected: int = 0
-    early: int = 0
-    """Sum of the times between a result and its announcement, in microseconds."""
+    tally: Tally = msgspec.field(default_factory=Tally)
+    """Changes of each kind. Locally, `late` counts late events whatever `late` says to do."""
     finals: dict[str, tuple[int, float]] = {}
     """For each detector, how many results became final, and their mean latency."""
 
     @property
     def standing(self) -> int:
-        return self.found - self.deleted
+        return self.tally.inserted - self.tally.deleted
 
     @property
     def latency_provisional(self) -> float | None:
-        return self.early / self.found if self.found else None
+        return self.tally.waited / self.tally.inserted if self.tally.inserted else None
 
 
 class Meter:
@@ -45,45 +37,25 @@ class Meter:
     def __init__(self, totals: Totals) -> None:
         self.totals = totals
         self._before = dict(totals.finals)
-        self._late_before = totals.late
+        self._late_before = totals.tally.late
         self._here: Counter[str] = Counter()
 
-    def count(self, rows: int, changes: Iterable[Change], rejected: int) -> None:
-        totals = self.totals
-        totals.rows += rows
-        totals.batches += 1
-        totals.rejected += rejected
-        for change in changes:
-            if change.type in (LATE, REJECTED):
-                totals.rejected += change.type == REJECTED
-                continue
-            if change.change_type == "delete":
-                totals.deleted += 1
-                totals.final -= change.status == "final"
-                continue
-            if change.change_type == "insert":
-                totals.found += 1
-                totals.early += max(0, change.detected_at - change.ts)
-            else:
-                totals.confirmed += 1
-            if change.status == "final":
-                totals.final += 1
-                self._here[change.detector] += 1
+    def count(self, rows: int, changes: pa.Table) -> None:
+        self.totals.rows += rows
+        self.totals.batches += 1
+        self.totals.tally += Tally.of(changes)
+        self._here += finals_of(changes)
 
     def read(self, stats: dict[str, DetectorStats]) -> None:
         """Add what the engine has counted in this process."""
-        self.totals.late = self._late_before + sum(reading.late for reading in stats.values())
-        latest: dict[str, list[float]] = {}
-        for reading in stats.values():
-            if reading.latency_final is not None:
-                latest.setdefault(reading.detector, []).append(reading.latency_final)
-        merged = dict(self._before)
-        for name, means in latest.items():
-            n, mean = self._before.get(name, (0, 0.0))
-            here = self._here[name]
-            total = n * mean + here * sum(means) / len(means)
-            merged[name] = (n + here, total / (n + here) if n + here else 0.0)
-        self.totals.finals = merged
+        self.totals.tally.late = self._late_before + sum(each.late for each in stats.values())
+        self.totals.finals = dict(self._before)
+        for reading in together(stats.values()):
+            here = self._here[reading.detector]
+            if reading.latency_final is not None and here:
+                n, mean = self._before.get(reading.detector, (0, 0.0))
+                total = n * mean + here * reading.latency_final
+                self.totals.finals[reading.detector] = n + here, total / (n + here)
 
     @property
     def latency_final(self) -> float | None:

@@ -1,6 +1,9 @@
-"""Changes of a batch, counted."""
+"""Changes, counted from their columns."""
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +18,7 @@ TALLIED = ("type", "change_type", "status", "detected_at", "ts")
 
 
 class Tally(msgspec.Struct):
-    """How many changes of each kind a batch has."""
+    """How many changes there are of each kind."""
 
     inserted: int = 0
     confirmed: int = 0
@@ -33,8 +36,7 @@ class Tally(msgspec.Struct):
         real = ~(late | rejected)
         first = real & _equal(changes, "change_type", "insert")
         deleted = real & _equal(changes, "change_type", "delete")
-        waited = [changes[name].to_numpy()[first] for name in ("detected_at", "ts")]
-        waits = np.maximum(waited[0] - waited[1], 0).sum()
+        waits = (_numbers(changes, "detected_at") - _numbers(changes, "ts"))[first]
         final = real & _equal(changes, "status", "final")
         counts = {
             "inserted": first.sum(),
@@ -43,13 +45,27 @@ class Tally(msgspec.Struct):
             "final": (final & ~deleted).sum() - (final & deleted).sum(),
             "late": late.sum(),
             "rejected": rejected.sum(),
-            "waited": waits,
+            "waited": np.maximum(waits, 0).sum(),
         }
         return cls(**{name: int(count) for name, count in counts.items()})
 
     def __add__(self, other: Tally) -> Tally:
         names = self.__struct_fields__
         return Tally(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
+def finals_of(changes: pa.Table) -> Counter[str]:
+    """How many results of each detector became final."""
+    aside = _equal(changes, "type", LATE) | _equal(changes, "type", REJECTED)
+    deleted, final = _equal(changes, "change_type", "delete"), _equal(changes, "status", "final")
+    counted: Any = changes["detector"].filter(pa.array(final & ~aside & ~deleted)).value_counts()
+    return Counter({each["values"]: each["counts"] for each in counted.to_pylist()})
+
+
+def _numbers(changes: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    whole: Any = changes[column].cast(pa.int64())
+    numbers: npt.NDArray[np.int64] = whole.fill_null(0).to_numpy()
+    return numbers
 
 
 def _equal(changes: pa.Table, column: str, value: str) -> npt.NDArray[np.bool_]:

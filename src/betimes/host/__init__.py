@@ -1,0 +1,7 @@
+"""The host: one engine, fed tables and giving tables, with all that a run needs around it."""
+
+from betimes.host.columns import Columns
+from betimes.host.host import Host, HostState, Setup
+from betimes.host.tally import Tally
+
+__all__ = ["Columns", "Host", "HostState", "Setup", "Tally"]

@@ -1,0 +1,52 @@
+"""Which columns of a table say when, what and in which order; and rows that are not events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from betimes.model import EventBatch
+from betimes.model.identity import Facts
+from betimes.model.rows import plain
+
+
+class BadRow(NamedTuple):
+    """A row of the input that is not a valid event."""
+
+    reason: str
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns that every event has."""
+
+    time: str = "ts"
+    type: str = "type"
+    arrival: str | None = None
+    """The column that rows arrived in the order of; None if they are in that order."""
+
+    def sift(self, table: pa.Table) -> tuple[EventBatch, list[BadRow]]:
+        """The events of a table in order of arrival, and the rows that are not valid events.
+
+        >>> events, bad = Columns(time="at").sift(pa.table({"at": [1, None], "type": ["A", "B"]}))
+        >>> len(events), bad
+        (1, [BadRow(reason='the time is missing', row={'at': None, 'type': 'B'})])
+        """
+        rows = plain(table)
+        batch, rejected = EventBatch.sift_arrow(
+            rows, time=self.time, type=self.type, arrival=self.arrival
+        )
+        return batch, [
+            BadRow(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected
+        ]
+
+    def facts(self) -> Facts:
+        """What a stored state depends on."""
+        return {
+            "time": self.time,
+            "type": self.type,
+            "arrival": self.arrival or "order of the rows",
+        }

@@ -1,0 +1,125 @@
+"""A host: one engine that is fed tables and gives tables, the same in a process and in a slot.
+
+Around its engine a host does what every run needs. It sifts the rows of the input, numbers the rows
+of the output so that rejected rows have numbers, too, and lets time pass where nothing arrives.
+What it answers depends only on what it is given, so a host that was saved and restored resumes as
+if it had never stopped.
+
+**Idle.** If asked for, time passes with the wall clock where nothing arrives: when a stream (with
+`order="key"`: a key) has been silent for long enough, its clock is moved on by the time that has
+passed. The host has no clock; it is told what the clock on the wall says, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from betimes.engine import Engine, EngineOptions, Hierarchy
+from betimes.host.columns import Columns
+from betimes.host.rows import change_rows, rejected_rows
+from betimes.model import Duration, EventBatch, microseconds
+from betimes.model.change import ChangeBatch
+from betimes.model.identity import Identity
+
+
+def milliseconds(idle: Duration | None) -> int:
+    """The value of `idle=`: milliseconds without an event after which time passes; 0: never."""
+    return 0 if idle is None else max(1, microseconds(idle, "idle") // 1000)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a host is made from."""
+
+    hierarchy: Hierarchy
+    options: EngineOptions
+    columns: Columns
+    results: str = "provisional"
+
+    def identity(self) -> Identity:
+        """What a saved host depends on: a state is never restored under another identity."""
+        own = Identity({"columns": self.columns.facts(), "output": {"results": self.results}})
+        return self.hierarchy.identity() | self.options.identity() | own
+
+
+class HostState(msgspec.Struct):
+    """A saved host, as data."""
+
+    engine: bytes
+    last: int
+    rejected: int
+    heard: list[tuple[Any, int]]
+
+
+class Host:
+    """An engine with all that a run needs around it."""
+
+    def __init__(self, setup: Setup, *, slot: int = 0) -> None:
+        self.setup = setup
+        self.slot = slot
+        self.engine = Engine(setup.hierarchy, setup.options)
+        self._last = 0
+        """The last number that was given to a row."""
+        self._rejected = 0
+        """How many of the numbers went to rows that are not events."""
+        self._heard: dict[Any, int] = {}
+        """Up to when, by the wall clock, each key (or all: None) has had its time moved on."""
+
+    def feed(self, table: pa.Table, *, now: int | None = None) -> pa.Table:
+        """Take rows; `now` is the time on the wall clock, if `pass_time` shall know it."""
+        columns = self.setup.columns
+        batch, bad = columns.sift(table)
+        rows = self._rows(self.engine.feed(batch))
+        if now is not None:
+            self._heard |= dict.fromkeys(self._streams(batch), now)
+        if not bad:
+            return rows
+        aside = rejected_rows(bad, time=columns.time, slot=self.slot, after=self._last)
+        self._last += len(bad)
+        self._rejected += len(bad)
+        return pa.concat_tables([rows, aside])
+
+    def pass_time(self, now: int, idle: int) -> pa.Table:
+        """Move time on for the streams that have been silent for `idle` milliseconds."""
+        passed = {
+            key: 1000 * (now - since)
+            for key, since in self._heard.items()
+            if now - since >= idle
+        }  # fmt: skip
+        self._heard |= dict.fromkeys(passed, now)
+        by_key = self.setup.options.order == "key"
+        return self._rows(self.engine.advance(passed if by_key else passed.get(None, 0)))
+
+    def finish(self, *, advance: bool = True) -> pa.Table:
+        """The end of the stream: everything settles; with `advance`, time runs out."""
+        return self._rows(self.engine.finish(advance=advance))
+
+    def save(self) -> HostState:
+        """All that is needed to resume."""
+        return HostState(
+            self.engine.checkpoint(), self._last, self._rejected, [*self._heard.items()]
+        )
+
+    def restore(self, state: HostState, *, now: int | None = None) -> None:
+        """Resume from a saved state; with `now`, silence counts only from then on."""
+        self.engine.restore(state.engine)
+        self._last, self._rejected = state.last, state.rejected
+        self._heard = {key: since if now is None else now for key, since in state.heard}
+
+    def _streams(self, batch: EventBatch) -> Iterable[Any]:
+        """The streams with their own clock that these events belong to."""
+        options = self.setup.options
+        by_key = options.order == "key" and options.by is not None
+        return set(batch.column(str(options.by))) if by_key else (None,)
+
+    def _rows(self, changes: ChangeBatch) -> pa.Table:
+        if len(changes):
+            self._last = changes[-1].seq + self._rejected
+        return change_rows(
+            changes, slot=self.slot, skip=self._rejected, results=self.setup.results
+        )  # fmt: skip

@@ -1,0 +1,185 @@
+"""A host whose state is kept by somebody else, in small pieces, so that nothing is lost.
+
+Two things are stored per slot:
+
+* the *head*: one small record, read and written with every batch;
+* the *log*: a saved host, the *base*, and the batches that were fed since, exactly as they came.
+
+A batch is appended to the log. When the log has outgrown the base, a new base replaces it. So how
+much a batch writes depends on the batch and not on the state, and each base is paid for by the
+batches since the last one.
+
+A live host stays in memory, and what is stored is the truth. Whether they agree is told by the
+**token**: a hash over everything that was ever fed, in order. A host with the token of the head has
+been fed exactly what the head says, so it is in exactly that state; any other is thrown away and
+rebuilt from base and log. A batch that runs again therefore begins where the first attempt began,
+whatever happened to that, and gives the same rows. The attenuation does depend on the load, so it
+is decided after each batch for the next one, and stored with that one in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+import pyarrow as pa
+
+from betimes.engine import Engine, EngineOptions
+from betimes.engine.attenuation import Attenuation
+from betimes.engine.fitting import check_identity, read_stored
+from betimes.host.host import Host, HostState, Setup
+from betimes.model.identity import Identity
+
+FORMAT = 2
+"""Layout of head and log; those of another layout are refused."""
+
+LEAST_LOG = 4 * 2**20
+"""Bytes. A shorter log is never worth a checkpoint: feeding it takes well under a second."""
+
+LOG_PER_BASE = 2
+"""The log may grow to this many times the base; more would make restarts slow."""
+
+
+class Head(msgspec.Struct):
+    """What is known about a host without having it."""
+
+    identity: dict[str, dict[str, str]]
+    token: bytes
+    attenuation: float
+    """For the next batch."""
+    clock: int | None = None
+    """The time of the stream, if it is beyond doubt."""
+    timer: int = 0
+    """When to check for silence next, in milliseconds of the wall clock."""
+    batches: int = 0
+    log_bytes: int = 0
+    base_bytes: int = 0
+    format: int = FORMAT
+
+
+class Entry(msgspec.Struct, tag="batch"):
+    """One batch in the log: Arrow streams in order of arrival, and how they were handled."""
+
+    number: int
+    attenuation: float
+    parts: list[bytes]
+    now: int = 0
+    """The wall clock, in milliseconds."""
+    idle: int = 0
+    """Milliseconds without an event after which time passes; 0 if it never does."""
+    seen: int = 0
+    """How many rows of the input were read for it."""
+
+
+class Base(msgspec.Struct, tag="base"):
+    """A saved host; it includes the batches before this number."""
+
+    number: int
+    host: HostState
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What comes of feeding a batch."""
+
+    changes: pa.Table
+    head: Head
+    base: bytes | None
+    """A saved host, if it is time for one; it replaces the log."""
+
+
+class LoggedHost:
+    """A host that has been fed what its token says."""
+
+    def __init__(
+        self, setup: Setup, identity: Identity, *, slot: int, clock: Callable[[], float]
+    ) -> None:
+        options = setup.options
+        self.adaptive = options.adaptive
+        if self.adaptive:
+            # Controlled from outside, so that the log can say how each batch was handled.
+            options = options.with_(attenuation=1.0)
+        self._host = Host(Setup(setup.hierarchy, options, setup.columns, setup.results), slot=slot)
+        self.token = first_token(identity)
+        self._clock = clock
+        self._steering = Attenuation(options.zone)
+        self._began: float | None = None
+        self._attenuation: float | None = None
+
+    @property
+    def engine(self) -> Engine:
+        return self._host.engine
+
+    def rebuild(self, head: Head, log: Iterable[bytes]) -> None:
+        """Become the host that head and log describe."""
+        entries = [msgspec.msgpack.decode(entry, type=Entry | Base) for entry in log]
+        for entry in sorted(entries, key=lambda entry: entry.number):
+            if isinstance(entry, Base):
+                self._host.restore(entry.host)
+            else:
+                self._apply(entry)
+        self.token = head.token
+
+    def feed(self, head: Head, entry: Entry) -> Fed:
+        """Take a batch that follows what the head says."""
+        began = self._clock()
+        changes = self._apply(entry)
+        steered = self._steer(head.attenuation, began, self._clock())
+        written = msgspec.msgpack.encode(entry)
+        self.token = blake2b(head.token + written, digest_size=16).digest()
+        after = Head(
+            head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
+            head.batches + 1, head.log_bytes + len(written), head.base_bytes,
+        )  # fmt: skip
+        if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
+            return Fed(changes, after, None)
+        base = msgspec.msgpack.encode(Base(after.batches, self._host.save()))
+        after.base_bytes, after.log_bytes = len(base), 0
+        return Fed(changes, after, base)
+
+    def finish(self, *, advance: bool = True) -> pa.Table:
+        """The end of the stream: everything settles; with `advance`, time runs out."""
+        return self._host.finish(advance=advance)
+
+    def _apply(self, entry: Entry) -> pa.Table:
+        if entry.attenuation != self._attenuation and self.adaptive:
+            self.engine.set_attenuation(entry.attenuation)
+            self._attenuation = entry.attenuation
+        tables = []
+        if entry.parts:
+            rows = pa.concat_tables([pa.ipc.open_stream(part).read_all() for part in entry.parts])
+            tables.append(self._host.feed(rows, now=entry.now if entry.idle else None))
+        if entry.idle:
+            tables.append(self._host.pass_time(entry.now, entry.idle))
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def _steer(self, attenuation: float, began: float, ended: float) -> float:
+        """The attenuation for the next batch: as low as the time between batches allows."""
+        before, self._began = self._began, began
+        if not self.adaptive or before is None or began <= before:
+            return attenuation
+        self._steering.value = attenuation
+        self._steering.steer((ended - began) / (began - before))
+        return self._steering.value
+
+
+def first_token(identity: Identity) -> bytes:
+    """The token of a host that has been fed nothing."""
+    return blake2b(identity.digest.encode(), digest_size=16).digest()
+
+
+def first_head(identity: Identity, options: EngineOptions) -> Head:
+    """The head of a host that has been fed nothing."""
+    attenuation = 1.0 if options.adaptive else float(options.attenuation)
+    facts = {subject: dict(facts) for subject, facts in identity.facts.items()}
+    return Head(facts, first_token(identity), attenuation)
+
+
+def read_head(identity: Identity, stored: bytes) -> Head:
+    """The head as it was stored; refused if another job or another version stored it."""
+    instead = "start with a new checkpoint location"
+    head = read_stored(stored, Head, FORMAT, "the state of a slot", instead)
+    check_identity(identity, head.identity, "the checkpoint", instead)
+    return head

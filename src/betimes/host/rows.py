@@ -1,0 +1,62 @@
+"""Changes and rejected rows as tables with one schema, on every runtime.
+
+The engine numbers its changes. Rejected rows never reach it but need numbers, too, so later changes
+are numbered higher by the rejected rows before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from betimes.host.columns import BadRow
+from betimes.model.change import REJECTED, Change, ChangeBatch
+from betimes.model.rows import only_final
+from betimes.model.times import fault
+
+SLOT = "slot"
+"""The column of the changes that says which slot found them."""
+NUMBERS = ("seq", "ts", "detected_at", "slack")
+COLUMNS: tuple[str, ...] = (SLOT, *Change.__struct_fields__)
+"""The columns of the changes, in order."""
+SCHEMA = pa.schema([pa.field(SLOT, pa.int32()), *ChangeBatch([]).to_arrow().schema])
+
+
+def change_rows(changes: ChangeBatch, *, slot: int, skip: int, results: str) -> pa.Table:
+    """Changes for readers; `skip` numbers were given to rejected rows before."""
+    table = changes.to_arrow()
+    if skip:
+        place = table.column_names.index("seq")
+        table = table.set_column(place, "seq", pc.add(table["seq"], skip))
+    if results == "final" and len(table):
+        table = only_final(table)
+    return table.add_column(0, SLOT, pa.array([slot] * len(table), pa.int32()))
+
+
+def rejected_rows(bad: Sequence[BadRow], *, time: str, slot: int, after: int) -> pa.Table:
+    """One row for each row that is not an event, numbered after `after`."""
+    rows = [_rejected(found, time, slot, seq) for seq, found in enumerate(bad, after + 1)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _rejected(bad: BadRow, time: str, slot: int, seq: int) -> dict[str, Any]:
+    """It has a time only if that of the input is valid; what is left out here is null."""
+    content = msgspec.json.encode([slot, seq, bad.row], enc_hook=repr)
+    ts = bad.row[time]
+    return {
+        SLOT: slot,
+        "change_type": "insert",
+        "status": "final",
+        "match_id": blake2b(content, digest_size=12).hexdigest(),
+        "seq": seq,
+        "type": REJECTED,
+        "ts": int(ts) if fault(ts) is None else None,
+        "payload": msgspec.json.encode(bad.row, enc_hook=repr).decode(),
+        "detector": "",
+        "cause": bad.reason,
+    }
