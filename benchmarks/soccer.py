@@ -40,9 +40,9 @@ from betimes.apps.soccer.disorder import PRESETS
 from betimes.apps.soccer.hierarchy import soccer
 from betimes.apps.soccer.stadium import SIMULATED
 from betimes.engine import Engine
-from betimes.engine.codec import loads
 from betimes.engine.stats import DetectorStats
 from betimes.model.change import Change, fold
+from betimes.model.codec import loads
 
 SPEED = 4
 """Speculation has to keep up with this many times the speed of the match."""

@@ -10,6 +10,7 @@
 from importlib import import_module
 from typing import Any
 
+from betimes.calibration import calibrate, recalibrate
 from betimes.engine import (
     Calibration,
     CalibrationError,
@@ -19,9 +20,7 @@ from betimes.engine import (
     Hierarchy,
     HierarchyError,
     Zone,
-    calibrate,
     detect,
-    recalibrate,
 )
 from betimes.model import (
     BetimesError,

@@ -14,7 +14,6 @@ from inspect import isfunction
 from typing import Any
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.codec import dumps
 from betimes.engine.news.news import Output, Place
 from betimes.engine.news.outputs import encode
 from betimes.engine.node import Node
@@ -23,6 +22,7 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.tactic import Ints, Moment, Replay, Setting, Told
 from betimes.model import Event, EventBatch
 from betimes.model.change import Change, content, fold
+from betimes.model.codec import dumps
 from betimes.testing.oracle import call, oracle, run_out
 
 NAME = "tested"

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.engine import Calibration, CalibrationError, Engine, Hierarchy, calibrate
-from betimes.engine.calibration.configuration import RunOutcome, Setting, SubDelays
-from betimes.engine.calibration.files import dumps, loads
+from betimes.calibration import calibrate
+from betimes.engine import Calibration, CalibrationError, Engine, Hierarchy
+from betimes.engine.configuration import RunOutcome, Setting, SubDelays
+from betimes.engine.configuration_files import dumps, loads
 from betimes.engine.hierarchy import WHOLE, subject
 from betimes.model import Event
 from betimes.model.identity import Identity

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from betimes.engine import Engine, Hierarchy, calibrate
+from betimes.calibration import calibrate
+from betimes.engine import Engine, Hierarchy
 from betimes.model import Event
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import FIRST_CHOICE

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.codec import dumps, loads
 from betimes.engine.describe import describe
 from betimes.engine.node import Node
 from betimes.engine.snapshots.states import ABSENT, same_state
@@ -21,6 +20,7 @@ from betimes.engine.stages.execution import Done, Execution, part
 from betimes.engine.stages.runner import DetectorFailed, Slice
 from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import fold
+from betimes.model.codec import dumps, loads
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut, disordered, engine_options
 from tests.engine.material import FOREVER, feed_all, flat, share

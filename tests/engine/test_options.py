@@ -22,8 +22,8 @@ from betimes import (
     begin,
     pattern,
 )
-from betimes.engine.codec import dumps
 from betimes.engine.options import OPTIONS
+from betimes.model.codec import dumps
 from tests.engine.material import Count, tick
 
 

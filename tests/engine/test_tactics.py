@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.codec import dumps
 from betimes.engine.news.news import Output
 from betimes.engine.news.outputs import OutputMaker
 from betimes.engine.reading.arrivals import Arrivals
@@ -28,6 +27,7 @@ from betimes.engine.stages.rows import RowTactic
 from betimes.engine.stages.slices import SliceTactic
 from betimes.engine.stages.tactic import Setting
 from betimes.model import Event, EventBatch, EventError
+from betimes.model.codec import dumps
 from betimes.patterns import Pattern, pattern
 from betimes.testing.strategies import cut, disordered, engine_options
 from tests.engine.material import FOREVER, Count, Watched, share, standing

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from betimes.engine import CheckpointError
-from betimes.engine.fitting import read_stored
 from betimes.host import Columns, Host, Setup, Tally
 from betimes.host.folder import CheckpointFolder, put
 from betimes.host.log import Entry, Head, LoggedHost, first_head, read_head
 from betimes.host.tally import finals_of
 from betimes.model.change import LATE, REJECTED
 from betimes.model.errors import BusyError
+from betimes.model.fitting import read_stored
 from tests.cli.jobs import run, written
 from tests.host import users
 from tests.host.users import Rows, setup, tables

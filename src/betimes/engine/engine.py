@@ -11,24 +11,24 @@ import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from betimes.engine.attenuation import AttenuationControl, Load
+from betimes.engine.attenuation import AttenuationControl
 from betimes.engine.changes import ChangeWriter
-from betimes.engine.codec import CheckpointError, dumps, loads
-from betimes.engine.fitting import check_format, check_identity
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
 from betimes.engine.options import EngineOptions, signature
-from betimes.engine.reading.coded import Coded
 from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, StreamEndedError
 from betimes.model.change import Change, ChangeBatch
+from betimes.model.codec import CheckpointError, dumps, loads
+from betimes.model.coded import Coded
+from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 
@@ -37,42 +37,6 @@ FORMAT = 3
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
-
-
-class Order(Protocol):
-    """The part of an engine that does the work."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing has arrived yet."""
-
-    def read(self, batch: EventBatch, groups: Coded | None, events: list[Event] | None) -> Any:
-        """Sort out what arrives where; `groups` are the keys, `events` the batch as objects.
-
-        A bad event is an error that names it; nothing is taken in yet.
-        """
-
-    def take(self, readings: Any) -> list[Change]:
-        """Take in what was read."""
-
-    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]: ...
-
-    def finish(self, *, advance: bool) -> list[Change]: ...
-
-    def set_attenuation(self, values: Mapping[str, float]) -> None:
-        """The attenuation of each detector, from now on."""
-
-    def loads(self) -> dict[str, Load]:
-        """What each detector did since the last call."""
-
-    @property
-    def sure_clock(self) -> int | None: ...
-
-    def stats(self, span: float) -> dict[str, DetectorStats]: ...
-
-    def state_of(self) -> dict[str, Any]: ...
-
-    def resume(self, kept: dict[str, Any]) -> None: ...
 
 
 class Engine:
@@ -146,7 +110,9 @@ class Engine:
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers
         )
-        self._order: Order = KeyedOrder(make) if self.options.order == "key" else make()
+        self._order: SharedOrder | KeyedOrder = (
+            KeyedOrder(make) if self.options.order == "key" else make()
+        )
         self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
         self._set_control(self.options.attenuation)
         self._span_began, self._span = time(), 0.0
@@ -200,7 +166,9 @@ class Engine:
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
-        readings = self._order.read(batch, groups, events if isinstance(events, list) else None)
+        readings: Any = self._order.read(
+            batch, groups, events if isinstance(events, list) else None
+        )
         self.ignored += ignored
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()

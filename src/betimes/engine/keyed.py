@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.attenuation import Load
-from betimes.engine.codec import dumps, loads
-from betimes.engine.reading.coded import Coded
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, EventBatch, OptionError
 from betimes.model.change import Change
+from betimes.model.codec import dumps, loads
+from betimes.model.coded import Coded
 from betimes.model.event import Event
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.engine.attenuation import Zone
-from betimes.engine.calibration.configuration import Calibration
+from betimes.engine.configuration import Calibration
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
@@ -37,7 +37,7 @@ A calibration only sets the start; what a checkpoint has learned since takes pre
 
 @dataclass(frozen=True, repr=False)
 class EngineOptions:
-    """The options of an engine; frozen and checked.
+    """The options of an engine, frozen and checked; `Engine` says what each of them means.
 
     >>> EngineOptions.of(late="side", retention="2s")
     EngineOptions(late='side', retention='2 s')
@@ -48,38 +48,22 @@ class EngineOptions:
     """
 
     attenuation: float | str = "adaptive"
-    """The share of the slack to wait, from 0 to 1; `"adaptive"` follows the load."""
     retraction: Technique = "auto"
-    """How wrong results are taken back: `"full"`, `"on-demand"`, `"auto"`."""
     slack: str | Duration = "largest"
-    """How long events are held back: `"largest"`, `"decaying"`, `"quantile"`, or a duration."""
     margin: float = 0.0
-    """Standard deviations of the delays to add to the slack."""
     min_slack: Duration = 0
     max_slack: Duration | None = None
     max_late: float = 0.01
-    """The share of events that may be late, for `slack="quantile"`."""
     decay: Duration = "60s"
-    """The time constant of `slack="decaying"`."""
     max_skew: Duration | None = "1h"
-    """A clock event further ahead than this is put aside unless others confirm it; None: never."""
     late: str = "repair"
-    """What happens to events that break the slack: `"repair"`, `"side"`, `"drop"`."""
     retention: Duration = "10s"
-    """How long settled events are remembered, so that late ones can be repaired."""
     snapshots: str | int | SnapshotModel = "adaptive"
-    """How many events lie between two snapshots of a detector: a number, `"adaptive"`,
-    `"speculative"`, `"speculative:N"`, or a model."""
     errors: str = "stop"
-    """What happens when a detector fails: `"stop"`, or `"skip"` the event."""
     by: str | None = None
-    """The payload column that splits the stream; each value is a stream with its own states."""
     order: str = "shared"
-    """`"shared"`: one clock for all keys; `"key"`: each value of `by` has its own."""
     zone: Zone = USUAL
-    """The load to aim at with `attenuation="adaptive"`."""
     calibration: Calibration | str | Path | None = None
-    """What detectors start with: a `Calibration`, or the file that holds one."""
 
     @classmethod
     def of(

@@ -14,13 +14,11 @@ import numpy as np
 
 from betimes.engine.attenuation import Load
 from betimes.engine.changes import ChangeWriter
-from betimes.engine.codec import dumps, loads
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.news.news import News
 from betimes.engine.news.wiring import news_for
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.coded import Coded
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
@@ -28,6 +26,8 @@ from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
 from betimes.model.change import Change
+from betimes.model.codec import dumps, loads
+from betimes.model.coded import Coded
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 from betimes.ordering.start import NOTHING_KNOWN

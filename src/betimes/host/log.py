@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from betimes.engine import Engine, EngineOptions
 from betimes.engine.attenuation import Attenuation
-from betimes.engine.fitting import check_identity, read_stored
 from betimes.host.host import Host, HostState, Setup
+from betimes.model.fitting import check_identity, read_stored
 from betimes.model.identity import Identity
 
 FORMAT = 2

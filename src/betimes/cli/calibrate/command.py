@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from betimes.calibration import recalibrate
 from betimes.cli.calibrate.recordings import calibrate_on, check_recording, recorded
 from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.sources import check_source
@@ -19,8 +20,8 @@ from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress
 from betimes.cli.speaking import say
-from betimes.engine import Calibration, CalibrationError, Hierarchy, recalibrate
-from betimes.engine.calibration.configuration import RunOutcome, Setting
+from betimes.engine import Calibration, CalibrationError, Hierarchy
+from betimes.engine.configuration import RunOutcome, Setting
 from betimes.model import Duration, OptionError, microseconds, readable
 
 _DELAY = "[TYPE=]TIME"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from betimes.calibration import calibrate as calibrate_locally
+from betimes.calibration.iterative import OnRun
 from betimes.cli.jobs.io.files import Position
 from betimes.cli.jobs.io.sources import source_of
 from betimes.cli.jobs.jobfile.hierarchies import importing_from
@@ -16,8 +18,6 @@ from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.cli.jobs.running.on_spark import in_words, session_of, static_rows
 from betimes.cli.jobs.running.progress import EVERY, Progress
 from betimes.engine import Calibration, Hierarchy
-from betimes.engine import calibrate as calibrate_locally
-from betimes.engine.calibration.iterative import OnRun
 from betimes.model import EventBatch
 
 

@@ -138,67 +138,35 @@ class OutputMaker:
 
     def make_all(
         self,
-        type: str,
-        ts: list[int],
-        payloads: list[dict[str, Any]],
-        causes: list[Place],
-        cause_events: list[Event],
-        ats: list[int],
-        clocks: list[int],
-        slacks: list[int],
-        codes: list[int],
-        keys: list[Any],
-    ) -> list[Output]:
-        """Many at once, of one type; `codes` are indices into `keys`.
-
-        The outputs carry the codes instead of the keys. Outputs of one cause are adjacent.
-        """
-        rank, identity, group_of = self._rank, self._identity, self._group_of
-        before, n = None, 0
-        outputs = []
-        rows = zip(ts, payloads, causes, cause_events, ats, clocks, slacks, codes, strict=True)
-        for time, payload, cause, cause_event, at, clock, slack, code in rows:
-            n = n + 1 if cause == before else 0
-            before = cause
-            key, event = keys[code], Event(type, time, payload)
-            base, copy = identity(event, n, cause, key)
-            now = cause[0] if clock == NEVER else clock
-            early = cause[0] + slack - now
-            outputs.append(Output(
-                f"{base}-{copy}" if copy else base, event, (time, rank, (cause, n)), cause,
-                cause_event, at, now, slack, early if early > 0 else 0, group_of(key), code,
-                base, copy,
-            ))  # fmt: skip
-        return outputs
-
-    def make_slice(
-        self,
         events: list[Event],
         causes: list[Place],
         cause_events: list[Event],
         at: Ints,
-        key: Any,
+        keys: Iterable[Any],
+        marks: Iterable[Any],
     ) -> list[Output]:
-        """What a per-batch detector made for one key, in the order of the causes.
+        """Many at once; those of one cause are adjacent.
 
-        `at` has the number of the newest arrival at that point.
+        `at` has the number of the newest arrival when each was made, `marks` what the outputs carry
+        for a key.
         """
-        rank, identity, group, name = self._rank, self._identity, self._group_of(key), encode(key)
+        rank, identity, group_of = self._rank, self._identity, self._group_of
         clocks, slacks = self.path.at_all(at)
+        when = (at.tolist(), clocks.tolist(), slacks.tolist())
         before, n = None, 0
         outputs = []
-        columns = (at.tolist(), clocks.tolist(), slacks.tolist())
-        for event, cause, cause_event, when, clock, slack in zip(
-            events, causes, cause_events, *columns, strict=True
-        ):
+        # One key may stand for all.
+        rows = zip(events, causes, cause_events, *when, keys, marks, strict=False)
+        for event, cause, cause_event, seen, clock, slack, key, mark in rows:
             n = n + 1 if cause == before else 0
             before = cause
             base, copy = identity(event, n, cause, key)
             now = cause[0] if clock == NEVER else clock
             early = cause[0] + slack - now
+            tie = (encode(key), cause, n) if self._is_batch else (cause, n)
             outputs.append(Output(
-                f"{base}-{copy}" if copy else base, event, (event.ts, rank, (name, cause, n)),
-                cause, cause_event, when, now, slack, early if early > 0 else 0, group, key,
+                f"{base}-{copy}" if copy else base, event, (event.ts, rank, tie), cause,
+                cause_event, seen, now, slack, early if early > 0 else 0, group_of(key), mark,
                 base, copy,
             ))  # fmt: skip
         return outputs

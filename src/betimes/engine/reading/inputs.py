@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.engine.reading.coded import Coded, pick
 from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded, pick
 from betimes.model.errors import EventError
 from betimes.model.event import Event
 

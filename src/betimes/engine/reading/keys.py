@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.node import Node
-from betimes.engine.reading.coded import Coded
 from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded
 from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]

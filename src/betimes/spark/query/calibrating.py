@@ -3,7 +3,7 @@
 Each run over the recording is one Spark job. It brings the rows to their slots as `detect` does,
 every slot measures with its own engine, and one record per slot comes back. A detector must start
 with what the worst of its slots needs, so the largest of each value is taken, and the next run
-starts all slots with it. `betimes.engine.calibration.iterative` says how many runs there are, and
+starts all slots with it. `betimes.calibration.iterative` says how many runs there are, and
 why.
 """
 
@@ -18,15 +18,15 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from betimes.engine import Calibration, EngineOptions, Hierarchy
-from betimes.engine.calibration.iterative import (
+from betimes.calibration.iterative import (
     OnRun,
     check_end,
     iterate,
     measure_stream,
     measuring_options,
 )
-from betimes.engine.calibration.probes import Measured
+from betimes.calibration.probes import Measured
+from betimes.engine import Calibration, EngineOptions, Hierarchy
 from betimes.host import Columns
 from betimes.model import OptionError
 from betimes.spark.intake.selection import check_columns, take_in

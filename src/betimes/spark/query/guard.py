@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from betimes.engine import CheckpointError
-from betimes.engine.fitting import check_format, check_identity
 from betimes.host.folder import CheckpointFolder
 from betimes.host.log import FORMAT
 from betimes.model import BetimesError, StreamEndedError
+from betimes.model.fitting import check_format, check_identity
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_plain, local_path
 

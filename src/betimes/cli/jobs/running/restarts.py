@@ -17,10 +17,10 @@ from betimes.cli.jobs.io.files import Position
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.totals import Totals
 from betimes.engine import CheckpointError, Hierarchy
-from betimes.engine.fitting import check_identity, read_stored
 from betimes.host import HostState, Setup
 from betimes.host.folder import CheckpointFolder
 from betimes.model import StreamEndedError
+from betimes.model.fitting import check_identity, read_stored
 from betimes.model.identity import Identity
 
 FORMAT = 2

@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.coded import Coded
 from betimes.engine.reading.keys import Keys, key_codes
 from betimes.engine.stages.columns.store import Interned
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import Ints
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.reading.keys import Keys
-from betimes.engine.reading.payloads import read, written
 from betimes.model.batch import EventBatch
+from betimes.model.payloads import read, written
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
 

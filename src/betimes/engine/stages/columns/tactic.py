@@ -189,14 +189,14 @@ class ColumnTactic:
     def _commit(
         self,
         matches: Ints,
-        events: Ints,
+        handled: Ints,
         segment: ColumnSegment,
         known: dict[tuple[str, Any], Output] | None = None,
     ) -> list[Output]:
         """The outputs of matches that these events completed; known outputs stay."""
         if not matches.shape[1]:
             return []
-        told = events[:, matches[kernel.TOLD]]
+        told = handled[:, matches[kernel.TOLD]]
         count = matches.shape[1]
         every = self._store.find(matches[kernel.EVENTS :].ravel())
         bound = [every.part(low, low + count) for low in range(0, len(every), count)]
@@ -208,18 +208,16 @@ class ColumnTactic:
         due = matches[kernel.DUE]
         for number in np.flatnonzero(due >= 0).tolist():
             at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-        clock, slack = self._outputs.path.at_all(at)
-        values = self._keys.values
-        columns = (told[TS], told[ARRIVAL], due, told[KEY])
+        values, codes = self._keys.values, told[KEY].tolist()
+        columns = (told[TS], told[ARRIVAL], due)
         places = [
             (ts, 0, arrival) if until < 0 else (until, TIME, encode(values[code]))
-            for ts, arrival, until, code in zip(*(c.tolist() for c in columns), strict=True)
+            for ts, arrival, until, code in zip(*(c.tolist() for c in columns), codes, strict=True)
         ]
-        outputs = self._outputs.make_all(
-            self._type, bound[-1].ts.tolist(), payloads, places, causes,
-            at.tolist(), clock.tolist(), slack.tolist(),
-            told[KEY].tolist(), values,
-        )  # fmt: skip
+        times = bound[-1].ts.tolist()
+        events = [Event(self._type, ts, p) for ts, p in zip(times, payloads, strict=True)]
+        keys = (values[code] for code in codes)
+        outputs = self._outputs.make_all(events, places, causes, at, keys, codes)
         if known:
             outputs = [known.get((output.id, output.place), output) for output in outputs]
         segment.outputs += outputs

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.news import Output, Place
-from betimes.engine.reading.coded import pick
 from betimes.engine.snapshots.states import Snapshot
+from betimes.model.coded import pick
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]

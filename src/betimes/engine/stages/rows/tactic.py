@@ -14,7 +14,6 @@ import numpy as np
 
 from betimes.engine.news.news import Output
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.coded import keys_of, pick
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.rows.handling import Handling
@@ -22,6 +21,7 @@ from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Setting, Told
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
+from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
 from betimes.ordering.clock import EVERY
 

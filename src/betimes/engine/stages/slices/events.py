@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from betimes.engine.news.news import Output, Place
-from betimes.engine.reading.payloads import read, written
 from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
+from betimes.model.payloads import read, written
 
 _CHUNKS = 4
 """Arrow columns with more pieces are joined: a look-up has to ask each piece."""

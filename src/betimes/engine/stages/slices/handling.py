@@ -9,6 +9,7 @@ ends at the first later segment where the state is the same as before.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -125,9 +126,9 @@ class SliceHandling:
         rows, derived = made
         if not rows:
             return []
-        return self._outputs.make_slice(
-            derived, events.places(rows), events.causes(rows), newest[rows], history.key
-        )
+        places, causes = events.places(rows), events.causes(rows)
+        key = repeat(history.key)
+        return self._outputs.make_all(derived, places, causes, newest[rows], key, key)
 
     # Back
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from betimes.engine.codec import CheckpointError
+from betimes.model.codec import CheckpointError
 from betimes.model.identity import Facts, Identity
 
 FIRST = 1

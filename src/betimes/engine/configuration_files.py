@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from betimes.engine.calibration.configuration import (
+from betimes.engine.configuration import (
     Calibration,
     CalibrationError,
     RunOutcome,

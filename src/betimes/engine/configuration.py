@@ -114,7 +114,7 @@ class Calibration:
     @classmethod
     def read(cls, file: str | Path) -> Calibration:
         """Read a file that `write` wrote, possibly edited since."""
-        from betimes.engine.calibration.files import loads
+        from betimes.engine.configuration_files import loads
 
         try:
             text = Path(file).read_text("utf-8")
@@ -131,7 +131,7 @@ class Calibration:
 
     def to_toml(self) -> str:
         """The text of the file."""
-        from betimes.engine.calibration.files import dumps
+        from betimes.engine.configuration_files import dumps
 
         return dumps(self)
 

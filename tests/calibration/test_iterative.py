@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.engine import Calibration, Engine, Hierarchy, calibrate
-from betimes.engine.calibration.iterative import most_runs
+from betimes.calibration import calibrate
+from betimes.calibration.iterative import most_runs
+from betimes.engine import Calibration, Engine, Hierarchy
 from betimes.model import Event, EventBatch, OptionError
 from betimes.model.change import LATE, fold
 from betimes.testing import sensor_stream

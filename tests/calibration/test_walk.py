@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from betimes.calibration import calibrate, recalibrate
+from betimes.calibration.walk import measure_jitter
 from betimes.engine import (
     Calibration,
     CalibrationError,
     Engine,
     Hierarchy,
-    calibrate,
-    recalibrate,
 )
-from betimes.engine.calibration.configuration import Setting, SubDelays
-from betimes.engine.calibration.walk import measure_jitter
+from betimes.engine.configuration import Setting, SubDelays
 from betimes.model import Event, EventBatch
 from betimes.testing import delayed
 from tests.engine.material import Watched, hierarchies, share, streams

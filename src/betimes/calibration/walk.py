@@ -26,14 +26,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from betimes.engine.calibration.configuration import (
+from betimes.calibration.iterative import Recording, batches_of
+from betimes.calibration.probes import Probe
+from betimes.engine.configuration import (
     Calibration,
     CalibrationError,
     Setting,
     SubDelays,
 )
-from betimes.engine.calibration.iterative import Recording, batches_of
-from betimes.engine.calibration.probes import Probe
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.node import Node
 from betimes.model import Duration, EventBatch, microseconds

@@ -24,13 +24,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from betimes.engine.calibration.configuration import (
+from betimes.calibration.parts import sub_delays
+from betimes.calibration.probes import Measured, Measuring
+from betimes.engine.configuration import (
     Calibration,
     RunOutcome,
     Setting,
 )
-from betimes.engine.calibration.parts import sub_delays
-from betimes.engine.calibration.probes import Measured, Measuring
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.options import EngineOptions
