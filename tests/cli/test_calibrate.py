@@ -195,7 +195,7 @@ def test_check_shows_it(folder: Path) -> None:
 def test_a_file_that_is_not_there_is_named_with_the_line(tmp_path: Path) -> None:
     result = run("--check", with_key(tmp_path))
     assert result.exit_code == 2
-    assert "[detect] calibration: expected a configuration in" in result.stderr
+    assert "[detect] calibration: expected a calibration file at" in result.stderr
     assert "line 12" in result.stderr
     assert calibrate("--quiet", tmp_path / "job.toml").exit_code == 0
     assert run("--check", tmp_path / "job.toml").exit_code == 0
@@ -205,7 +205,7 @@ def test_a_configuration_of_another_job_is_refused(folder: Path, tmp_path: Path)
     (tmp_path / "calibration.toml").write_bytes((folder / "calibration.toml").read_bytes())
     result = run("--check", with_key(tmp_path, ('within = "30ms"', 'within = "31ms"')))
     assert result.exit_code == 2
-    assert "expected a configuration of this hierarchy" in result.stderr
+    assert "the calibration was made for another hierarchy" in result.stderr
     assert "--from" in result.stderr
 
 

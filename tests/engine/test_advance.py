@@ -84,7 +84,7 @@ def test_keys_have_their_own_time_only_with_order_key() -> None:
     changes = engine.advance({2: "1s"})
     assert {c.ts for c in changes if c.type == "silence"} == {140}
     assert sum(c.type == "seen" and c.ts == 45 for c in changes) == 1
-    with pytest.raises(bt.OptionError, match="only with order"):
+    with pytest.raises(bt.OptionError, match="a mapping from keys needs order"):
         bt.Engine(hierarchy()).advance({2: "1s"})
 
 

@@ -359,5 +359,5 @@ def test_nothing_can_be_fed_after_the_end() -> None:
 def test_a_stream_ends_once() -> None:
     engine = Engine(made_of(Count("made")))
     engine.finish()
-    with pytest.raises(StreamEndedError, match=r"expected finish\(\) once"):
+    with pytest.raises(StreamEndedError, match=r"expected finish\(\) to be called once"):
         engine.finish()

@@ -166,8 +166,14 @@ def returning(make: Callable[[EventBatch], Any]) -> Any:
     ("make", "message"),
     [
         (lambda b: Derived("made", rows=[len(b)]), "failed.*to be rows of the batch, which has 1"),
-        (lambda b: Derived("made", rows=[0, 0, -1]), "failed.*rows of 'made' events to grow"),  # noqa: ARG005
-        (lambda b: Derived("made", rows=[0], ts=[1, 2]), "failed.*as many values in 'ts'"),  # noqa: ARG005
+        (
+            lambda b: Derived("made", rows=[0, 0, -1]),  # noqa: ARG005
+            "failed.*rows of 'made' events to be 0 or more and in ascending order",
+        ),
+        (
+            lambda b: Derived("made", rows=[0], ts=[1, 2]),  # noqa: ARG005
+            "failed.*expected 1 values in 'ts', one per row, got 2",
+        ),
         (lambda b: Derived("unknown", rows=[0]), "made a 'unknown' event at .*add the type"),  # noqa: ARG005
         (lambda b: Derived("made", rows=[0], ts=[-4]), "with the time -4; expected whole"),  # noqa: ARG005
         (lambda b: [Event("unknown", 3)], "made a 'unknown' event at 3"),  # noqa: ARG005

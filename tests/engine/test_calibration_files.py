@@ -146,7 +146,7 @@ def another_clock() -> Hierarchy:
     ("hierarchy", "message"),
     [
         (renamed(), "'Pairs' is not in the hierarchy; did you mean 'Pair'"),
-        (renamed(), "'Pair' is not in the configuration"),
+        (renamed(), "'Pair' is not in the calibration"),
         (another_clock(), "the hierarchy: clock was A, is B"),
         (renamed(), "recalibrate"),
     ],

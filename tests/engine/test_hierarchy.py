@@ -167,7 +167,7 @@ def test_a_type_is_an_input_or_published() -> None:
 def test_a_name_is_given_once() -> None:
     hierarchy = Hierarchy()
     hierarchy.add(Count("hit"), on="ball", emits="hit")
-    with pytest.raises(HierarchyError, match="name='Count' twice; give one of them another"):
+    with pytest.raises(HierarchyError, match="name='Count' twice; rename one of them"):
         hierarchy.add(Count("kick"), on="ball", emits="kick")
 
 
@@ -273,5 +273,5 @@ def test_a_detector_per_batch_is_known_by_its_method() -> None:
 @pytest.mark.parametrize("type", ["late", "rejected"])
 def test_the_engines_own_types_are_not_for_detectors(type: str) -> None:
     hierarchy = Hierarchy(clock="A")
-    with pytest.raises(HierarchyError, match=f"they are the engine's own.*rename '{type}'"):
+    with pytest.raises(HierarchyError, match=f"the engine itself publishes.*rename '{type}'"):
         hierarchy.add(lambda event: event, on="A", emits=type)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.model import BetimesError, Event
-from betimes.model.change import Change, fold
+from betimes.model.change import LATE, REJECTED, Change, fold
+from betimes.patterns import pattern
 from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut, engine_options
 from tests.engine.material import FOREVER, Count, feed_all, flat, hierarchies, share, streams, tick
@@ -49,6 +50,62 @@ def test_a_restart_between_any_two_batches_does_not_show(
         changes.append(list(engine.feed(list(batch))))
     changes.append(list(engine.finish()))
     assert changes == unbroken
+
+
+@given(
+    st.sampled_from(["a !a", "a !b", "a b !a"]),
+    st.booleans(),
+    st.lists(
+        st.builds(
+            lambda type, ts, k: Event(type, 10 * ts, {"k": k}),
+            st.sampled_from("ab"), st.integers(0, 25), st.sampled_from("AB"),
+        ),
+        min_size=3, max_size=9,
+    ),
+    st.fixed_dictionaries({
+        "attenuation": st.sampled_from([0.0, 0.5]), "slack": st.sampled_from(["1ms", 30]),
+        "late": st.sampled_from(["side", "repair"]), "snapshots": st.sampled_from([1, 3, 100]),
+        "retraction": st.sampled_from(["full", "on-demand"]),
+        "retention": st.sampled_from([0, 1000]),
+    }),
+    st.data(),
+)  # fmt: skip
+def test_a_restart_does_not_show_where_time_makes_results(
+    text: str, general: bool, stream: list[Event], options: dict[str, Any], data: st.DataObject
+) -> None:
+    hierarchy = Hierarchy(clock="*")
+    timeouts = "gone" if general else None
+    hierarchy.add(pattern(text, by="k", within=50, emits="lost", timeouts=timeouts))
+    batches = data.draw(cut(stream))
+    unbroken = feed_all(Engine(hierarchy, **options), batches)
+    engine, changes = Engine(hierarchy, **options), []
+    for batch in batches:
+        if data.draw(st.booleans()):
+            saved = engine.checkpoint()
+            engine = Engine(hierarchy, **options)
+            engine.restore(saved)
+        changes.append(list(engine.feed(list(batch))))
+    assert [*changes, list(engine.finish())] == unbroken
+
+
+@pytest.mark.parametrize("order", ["shared", "key"])
+def test_what_was_put_aside_has_a_row_of_its_own_and_is_counted_on(order: str) -> None:
+    """Late and rejected events of different keys that are otherwise equal."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("x"), on=("A", "B"), emits="x")
+    options: Any = {"by": "k", "order": order, "late": "side", "max_skew": 100, "slack": 0}
+    engine = Engine(hierarchy, **options)
+    changes: list[Change] = []
+    for name in ("A10", "A20", "A30", "A10000", "A31", "B5", "C6", "A40"):
+        events = [Event(name[0], int(name[1:]), {"k": key}) for key in ("one", "two")]
+        changes += engine.feed(events)
+    aside = [change.match_id for change in changes if change.type in (LATE, REJECTED)]
+    assert len(aside) == len(set(aside)) >= 4
+    assert engine.rejected == 2
+    assert engine.ignored == {"C": 2}
+    other = Engine(hierarchy, **options)
+    other.restore(engine.checkpoint())
+    assert (other.rejected, other.ignored) == (engine.rejected, engine.ignored)
 
 
 def test_a_checkpoint_leaves_the_engine_as_it_is() -> None:

@@ -102,7 +102,7 @@ def test_on_demand_retracts_no_more_than_what_changed(retraction: str) -> None:
 
 def test_auto_says_what_it_chose_and_why() -> None:
     engine = Engine(counting(), attenuation=0.0, retraction="auto", retention=FOREVER)
-    assert engine.stats["count"].retraction.startswith("auto: on demand, until there is")
+    assert engine.stats["count"].retraction.startswith("auto: on demand, until there are")
     for ts in range(0, 400, 10):
         engine.feed([tick(ts + 9, k=0)])
         engine.feed([tick(ts, k=0)])

@@ -285,8 +285,8 @@ def test_numbers_of_any_size_are_equal_only_if_they_are() -> None:
     ("where", "values", "message"),
     [
         ("C.v == A.v", ("x", 7), "'v' of different steps, which holds both text and numbers"),
-        ("C.v > A.v", ("y", "x"), "asks for the order of 'v'.*as a function in Python"),
-        ("C.v + 1 > A.v", ("y", "x"), "reckons with it, but it holds text"),
+        ("C.v > A.v", ("y", "x"), "orders by 'v'.*as a function in Python"),
+        ("C.v + 1 > A.v", ("y", "x"), "calculates with it, but it holds text"),
         ("C.v > A.v", (1, 2**60), f"which holds {2**60}: too large to be exact"),
         ("C.w > A.v", (1, 2), "has no 'w'; it has .'v'."),
         ("C.v > 5", (1, "x"), "expected only numbers or only text"),

@@ -1,4 +1,4 @@
-"""The engine: hierarchies of detectors that speculate, replay and take back."""
+"""The engine: runs a hierarchy of detectors; it speculates, replays and takes back."""
 
 from betimes.engine.attenuation import Zone
 from betimes.engine.calibration.configuration import Calibration, CalibrationError

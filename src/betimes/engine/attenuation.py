@@ -1,13 +1,13 @@
 """How far to speculate: a control loop like TCP's congestion control (paper *speculation*, 4.4).
 
 Every `span` the busy factor, busy time / span, is compared with a target zone. Above it, the
-attenuation goes back to 1 at once and the value that was too low is remembered. Below it, the
-attenuation is halved, until halving would bring it below the bisection line `(1 - last) / 2`; from
-there it is lowered in small steps.
+attenuation returns to 1 at once, and the value that was too low is remembered. Below it, the
+attenuation is halved until halving would bring it below the bisection line `(1 - last) / 2`; from
+there on it is lowered in small steps.
 
-Beyond the paper, the stages of an engine share one machine: each span, only those stages take a
-step for which it fits into the free budget, first the ones whose step wins most latency for the
-events that pass through them; the first of them always does.
+Unlike in the paper, the stages of an engine share one machine. In each span, a stage takes a step
+only if the step fits into the free budget. The stages whose step saves the most latency for the
+events that pass through them come first, and the first of them always takes its step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Zone:
 
 
 class Attenuation:
-    """The attenuation of one stage under control."""
+    """The attenuation of one stage, as the control loop sets it."""
 
     def __init__(self, zone: Zone) -> None:
         self.value = 1.0
@@ -45,7 +45,7 @@ class Attenuation:
             self.advance()
 
     def back_off(self) -> None:
-        """Too busy: stop speculating, remember where it became too much."""
+        """Too busy: stop speculating, and remember which value was too low."""
         if self.value < 1.0:
             self._last = self.value
         self.value = 1.0
@@ -107,7 +107,7 @@ class AttenuationControl:
         }
 
     def update(self, loads: Mapping[str, Load], span: float) -> None:
-        """A span is over: judge the load and take steps."""
+        """A span is over: judge the load, and take steps."""
         self.busy_factor = sum(load.busy for load in loads.values()) / span
         if not self.adaptive:
             return

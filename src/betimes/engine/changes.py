@@ -1,4 +1,4 @@
-"""News into changes: the rows that an engine gives back, numbered."""
+"""From news to changes: the rows that an engine returns, numbered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from betimes.engine.news.news import News, Output
+from betimes.engine.news.outputs import encode
 from betimes.engine.stages.driver import Stage
 from betimes.model.change import LATE, REJECTED, Change
 from betimes.model.event import Event
@@ -18,36 +19,40 @@ _place = attrgetter("place")
 
 
 class ChangeWriter:
-    """Writes changes, and numbers them; the engines of all keys share one."""
+    """Writes changes and numbers them; the orders of all keys share one."""
 
     def __init__(self) -> None:
         self.seq = 0
         """The number of the last change."""
         self.rejected = 0
-        """Clock events that were too far ahead and taken out of the stream."""
+        """Clock events that were taken out of the stream because they were too far ahead."""
 
-    def write(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> list[Change]:
-        """The changes of a batch, from what each stage has told."""
+    def write(
+        self, stages: Mapping[str, Stage], told: Mapping[str, News], key: Any = None
+    ) -> list[Change]:
+        """The changes of a batch, from the news of each stage; with `order="key"`, of one key."""
+        of_key = "" if key is None else f" {encode(key).decode()}"
         changes: list[Change] = []
         for name, news in told.items():
             changes += self._of_outputs(name, news)
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
-                change = self._aside(LATE, stages[name], event, which, payload, cause)
+                change = self._aside(LATE, stages[name], event, which + of_key, payload, cause)
                 changes.append(msgspec.structs.replace(change, detected_at=event.ts + late_by))
         rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
         for at, (name, event) in rejected.items():
             payload = {**event.payload, "event": event.type}
             cause = f"{event.type} is too far ahead of the clock (max_skew)"
-            changes.append(self._aside(REJECTED, stages[name], event, str(at), payload, cause))
+            which = f"{at}{of_key}"
+            changes.append(self._aside(REJECTED, stages[name], event, which, payload, cause))
         self.rejected += len(rejected)
         return changes
 
     def _of_outputs(self, name: str, news: News) -> list[Change]:
         """Changes about what one detector made: at most one for each output."""
-        # In the order of their places: how a stage went back, which may depend on measured
-        # times, must not show in the rows.
+        # In the order of their places: how a stage went back may depend on measured times, and
+        # must not show in the rows.
         if news.deleted:
             news.inserted.sort(key=_place)
         gone = {output.id: output for output in news.deleted}
@@ -73,7 +78,7 @@ class ChangeWriter:
         return changes
 
     def _change(self, kind: Any, name: str, output: Output, cause: str | None = None) -> Change:
-        """A row about an output; if there is no other, its cause is the event that completed it."""
+        """A row about an output; by default, its cause is the event that completed it."""
         self.seq += 1
         if kind != "delete":
             output.told_final = output.final

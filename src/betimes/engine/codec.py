@@ -1,7 +1,7 @@
 """Checkpoints as data: msgpack, never pickled objects.
 
 Python's plain values and containers are written with a tag for their kind, so that a tuple comes
-back as a tuple and a set as a set. What is not data is refused, with where it was found.
+back as a tuple and a set as a set. Anything else is refused, with where it was found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAKERS = {_LIST: list, _TUPLE: tuple, _SET: set, _FROZEN: frozenset}
 
 
 class CheckpointError(BetimesError, ValueError):
-    """A checkpoint cannot be written or read: what is in the way, and what to do."""
+    """A checkpoint cannot be written or read; the message says why, and what to do."""
 
 
 def dumps(value: Any, what: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Descriptions: what somebody adds to a hierarchy becomes a node, with the tactic that runs it.
+"""Descriptions: what you add to a hierarchy becomes a node, with the tactic that runs it.
 
-`describe` is open: a kind of detector that this module does not know registers its own description
-with `@describe.register`, and names its own tactic. Nothing else has to know about it.
+`describe` is open: a new kind of detector registers its own description with `@describe.register`
+and names its own tactic. Nothing else has to know about it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def describe(detector: Any, *, on: Types, emits: Types, by: str | None, name: st
 def _pattern(
     pattern: Pattern, *, on: Types, emits: Types, by: str | None, name: str | None
 ) -> Node:
-    """A pattern knows all that itself; what is given here takes precedence."""
+    """A pattern brings all of this along; what is given here takes precedence."""
     changed: dict[str, Any] = {"by": by or pattern.by, "name": name or pattern.name}
     if on is not None:
         changed["on"] = type_names(on, "on")
@@ -45,8 +45,8 @@ def _pattern(
         types = type_names(emits, "emits")
         if len(types) > 1:
             raise OptionError(
-                f"expected a pattern to publish one type, got emits={emits!r}; timed-out matches "
-                "have a type of their own with timeouts="
+                f"expected a pattern to publish one type, got emits={emits!r}; give "
+                "timed-out matches a separate type with timeouts="
             )
         (changed["emits"],) = types
     pattern = replace(pattern, **changed)
@@ -60,7 +60,7 @@ def _pattern(
 
 
 def type_names(value: Types, option: str) -> tuple[str, ...]:
-    """One or more event types, as a user writes them."""
+    """One or more event types, the way a user writes them."""
     names = (value,) if isinstance(value, str) else tuple(value or ())
     if not names or not all(isinstance(name, str) and name for name in names):
         raise OptionError(

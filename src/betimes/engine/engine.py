@@ -1,8 +1,8 @@
 """The engine: a hierarchy of detectors, each behind its ordering unit, fed in batches.
 
 This is the public face: it checks what comes in, numbers what goes out, and steers the attenuation.
-The work is done by the order behind it: `SharedOrder`, one order for all events, or `KeyedOrder`,
-one for each key.
+The order behind it does the work: `SharedOrder` is one order for all events, `KeyedOrder` one per
+key.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 
 FORMAT = 3
-"""Layout of a checkpoint; one of another layout is refused."""
+"""Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
-"""What can be fed."""
+"""What `feed` takes."""
 
 
 class Order(Protocol):
-    """What does the work of an engine."""
+    """The part of an engine that does the work."""
 
     @property
     def empty(self) -> bool:
         """Whether nothing has arrived yet."""
 
     def read(self, batch: EventBatch, groups: Coded | None, events: list[Event] | None) -> Any:
-        """What of a batch arrives where; `groups` are its keys, `events` itself as objects.
+        """Sort out what arrives where; `groups` are the keys, `events` the batch as objects.
 
-        Bad events are named, and nothing is taken in yet.
+        A bad event is an error that names it; nothing is taken in yet.
         """
 
     def take(self, readings: Any) -> list[Change]:
@@ -90,18 +90,18 @@ class Engine:
         How long events are held back at most: learned as the `"largest"` delay, `"decaying"`, a
         `"quantile"` of the delays, or a fixed duration such as `"150ms"`.
     margin, min_slack, max_slack, max_late, decay
-        Details of the slack, see `SlackPolicy`.
+        Details of the slack; see `SlackPolicy`.
     max_skew : "1h"
         A clock event further ahead than this is put aside unless others confirm it.
     late : "repair"
-        What happens to an event that breaks the slack: `"repair"` the results, report it at the
+        What happens to an event that breaks the slack: `"repair"` the results, report it on the
         `"side"`, or `"drop"` and count it.
     retention : "10s"
         How long settled events are remembered so that late ones can be repaired.
     snapshots : "adaptive"
         How many events lie between two snapshots of a detector.
     errors : "stop"
-        What happens where a detector fails: `"stop"`, or `"skip"` the event and count it.
+        What happens when a detector fails: `"stop"`, or `"skip"` the event and count it.
     by : None
         The payload column that splits the stream into independent ones.
     order : "shared"
@@ -111,9 +111,9 @@ class Engine:
     calibration : None
         What detectors start with: a `Calibration` or the file that holds one.
     time : time.perf_counter
-        The clock on the wall, for measuring load.
+        The wall clock that measures the load.
     observers : ()
-        Objects that watch the stages at work, see `Observer`.
+        Objects that watch the stages at work; see `Observer`.
 
     >>> def fast(event):
     ...     if event["v"] > 5:
@@ -151,7 +151,7 @@ class Engine:
         self._set_control(self.options.attenuation)
         self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
-        """Events that no detector subscribes to, by type."""
+        """How many events no detector subscribes to, by type."""
         self._broken: BaseException | None = None
         self._ended = False
 
@@ -165,7 +165,7 @@ class Engine:
 
     @property
     def rejected(self) -> int:
-        """Clock events that were too far ahead and taken out of the stream."""
+        """Clock events that were taken out of the stream because they were too far ahead."""
         return self._changes.rejected
 
     @property
@@ -184,11 +184,11 @@ class Engine:
 
     @property
     def sure_clock(self) -> int | None:
-        """The time of the stream, if no clock event so far is in doubt for any detector."""
+        """Stream time, if no detector has a clock event that is in doubt."""
         return self._order.sure_clock
 
     def feed(self, events: Events) -> ChangeBatch:
-        """Take arrivals, in order of arrival; return what changed.
+        """Take events in the order of their arrival; return what changed.
 
         `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
         `EventBatch`, an `Event`, or any number of them.
@@ -209,26 +209,26 @@ class Engine:
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
         """Time passes while nothing happens: every clock moves on by this much.
 
-        What was held back only for want of a later event is released and settles. With
-        `order="key"` a mapping says by how much for some of the keys.
+        Events that were held back only because no later event came are released and settle. With
+        `order="key"`, you can pass a mapping from keys to durations.
         """
         self._check_open()
         return self._taken(lambda: self._order.advance(by))
 
     def finish(self, *, advance: bool = True) -> ChangeBatch:
-        """End of the stream: everything settles, everything that stands becomes final.
+        """End the stream: everything settles, and every result that still holds becomes final.
 
-        Time runs out: open windows close, and what did not happen is reported. With
-        `advance=False` it stays at the last event.
+        Time runs out: open windows close, and absences are reported. With `advance=False`, time
+        stays at the last event.
         """
         if self._ended:
-            raise StreamEndedError("expected finish() once, but it was called again")
+            raise StreamEndedError("expected finish() to be called once, but it was called again")
         self._check_open()
         self._ended = True
         return self._taken(lambda: self._order.finish(advance=advance))
 
     def _check_open(self) -> None:
-        """Refuse to go on after the end, after an error, or with other detectors."""
+        """Refuse to continue after the end, after an error, or with other detectors."""
         if self._ended:
             raise StreamEndedError(
                 "expected no more events after finish(), but feed() was called; "
@@ -242,12 +242,12 @@ class Engine:
         if len(self.hierarchy) != self._detectors:
             added = [node.name for node in self.hierarchy][self._detectors :]
             raise HierarchyError(
-                f"{', '.join(map(repr, added))} came into the hierarchy after this engine was "
-                "made, and would see nothing; build a new Engine once all detectors are added"
+                f"{', '.join(map(repr, added))} joined the hierarchy after this engine was "
+                "built, and would see no events; add all detectors first, then build the Engine"
             )
 
     def _taken(self, take: Callable[[], list[Change]]) -> ChangeBatch:
-        """Hand out what arrives; after an error nobody can say what the stages have taken."""
+        """Take in what arrives; after an error, nobody knows what the stages have taken in."""
         try:
             return ChangeBatch(take())
         except BaseException as error:
@@ -255,7 +255,7 @@ class Engine:
             raise
 
     def _check_types(self, batch: EventBatch) -> Counter[str]:
-        """Refuse events of types that are no input; count those that nobody subscribes to."""
+        """Refuse types that are not declared as inputs; count events that no detector reads."""
         ignored: Counter[str] = Counter()
         inputs = self.hierarchy.inputs
         if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
@@ -272,7 +272,7 @@ class Engine:
         return ignored
 
     def _steer(self) -> None:
-        """At the end of a span, let the control loop set the attenuation anew."""
+        """At the end of a span, let the control loop adjust the attenuation."""
         now = self._time()
         span = now - self._span_began
         if span < self._control.zone.span:
@@ -284,33 +284,35 @@ class Engine:
 
     @property
     def stats(self) -> dict[str, DetectorStats]:
-        """Readings of every detector, as of now; with order="key", those of each key."""
+        """Current readings of every detector; with order="key", one per detector and key."""
         return self._order.stats(self._span)
 
     # Checkpoints
 
     def identity(self) -> Identity:
-        """What a checkpoint rests on: the hierarchy, and the options that states depend on."""
+        """What a checkpoint depends on: the hierarchy, and the options that affect states."""
         return self.hierarchy.identity() | self.options.identity()
 
     def checkpoint(self) -> bytes:
-        """The whole state as bytes: data, no pickled objects. Feed on, or restore it elsewhere."""
+        """The whole state as bytes: plain data, no pickled objects; restore it in a new engine."""
         return dumps(
             {
                 "format": FORMAT,
                 "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
                 "seq": self._changes.seq,
                 "ended": self._ended,
+                "aside": (self._changes.rejected, dict(self.ignored)),
                 "order": self._order.state_of(),
             },
             "the engine",
         )
 
     def restore(self, checkpoint: bytes) -> None:
-        """Take over a checkpoint of an engine with the same hierarchy; this one must be new."""
+        """Resume from a checkpoint of an engine with the same hierarchy; this one must be new."""
         if not self._order.empty or self._ended:
             raise CheckpointError(
-                "expected a new engine to restore into, but events were fed to this one already"
+                "expected a new engine to restore into, but this one has already been fed; "
+                "build another Engine"
             )
         kept = loads(checkpoint, "the checkpoint")
         found = kept.get("format") if isinstance(kept, dict) else None
@@ -318,4 +320,6 @@ class Engine:
         check_format(found, FORMAT, "the checkpoint", instead)
         check_identity(self.identity(), kept["identity"], "the checkpoint", instead)
         self._changes.seq, self._ended = kept["seq"], kept["ended"]
+        self._changes.rejected, ignored = kept["aside"]
+        self.ignored = Counter(ignored)
         self._order.resume(kept["order"])

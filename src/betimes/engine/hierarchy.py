@@ -1,7 +1,7 @@
 """The hierarchy: detectors wired by the event types they subscribe to and publish.
 
 A detector's level is one more than the highest level of the detectors that publish what it
-subscribes to; input events are level 0. There is no other wiring than the names of the types.
+subscribes to; input events are level 0. The names of the types are the only wiring.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ WHOLE = "the hierarchy"
 
 
 def subject(name: str) -> str:
-    """What the facts about a detector are about."""
+    """How an identity names a detector."""
     return f"detector {name!r}"
 
 
 class HierarchyError(BetimesError, ValueError):
-    """The detectors cannot be wired: a cycle, a type that nobody publishes, a name used twice."""
+    """The detectors cannot be wired: a cycle, a type nobody publishes, a name used twice."""
 
 
 class Hierarchy:
-    """Detectors, wired by types. `clock` names the types that move the clocks of all units.
+    """Detectors, wired by types. `clock` names the types that move the clocks; None learns them.
 
-    `inputs` lists the types of the input; if it is given, a subscribed type that is neither an
+    `inputs` lists the types of the input. If you give it, subscribing to a type that is neither an
     input nor published by a detector is an error.
 
     >>> def fast(event):
@@ -64,30 +64,30 @@ class Hierarchy:
         by: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Add a detector: a class, a factory, a template instance, a function of one event.
+        """Add a detector: a class, a factory, a template instance, or a function of one event.
 
         It subscribes to the types `on` (`"*"`: every input type) and publishes the types `emits`.
-        With `by` it has one state for each value of that payload column. A pattern knows all that
-        itself; what is given here goes first.
+        With `by`, it has one state per value of that payload column. A pattern brings all of this
+        along; what you give here takes precedence.
         """
         node = describe(detector, on=on, emits=emits, by=by, name=name)
         for type in {LATE, REJECTED}.intersection(node.emits):
             raise HierarchyError(
-                f"expected other names than {LATE!r} and {REJECTED!r} for what a detector makes: "
-                f"they are the engine's own, but {node.name!r} has emits={list(node.emits)}; "
+                f"{LATE!r} and {REJECTED!r} are types that the engine itself publishes, but "
+                f"detector {node.name!r} has emits={list(node.emits)}; "
                 f"rename {type!r}"
             )
         if node.name in self._nodes:
             raise HierarchyError(
-                f"expected a name of its own for each detector, got name={node.name!r} twice; "
-                "give one of them another with name="
+                f"expected every detector to have a different name, got name={node.name!r} twice; "
+                "rename one of them with name="
             )
         for other in self._nodes.values():
             same = other.maker.source is node.maker.source
             if same and (other.on, other.by) == (node.on, node.by):
                 raise HierarchyError(
                     f"{node.name!r} and {other.name!r} are two names for one thing: the same "
-                    f"detector on {list(node.on)} by {node.by!r}; add it once"
+                    f"detector with on={list(node.on)}, by={node.by!r}; add it once"
                 )
         self._nodes[node.name] = node
         try:
@@ -127,7 +127,7 @@ class Hierarchy:
         return dict(sorted(levels.items(), key=lambda item: item[1]))
 
     def check(self) -> None:
-        """Check what can only be known when all detectors are there."""
+        """Check what can only be checked when all detectors have been added."""
         if not self._nodes:
             raise HierarchyError("expected at least one detector; add one with add()")
         published = {type for node in self for type in node.emits}
@@ -144,8 +144,8 @@ class Hierarchy:
         both = published.intersection(self.inputs)
         if both:
             raise HierarchyError(
-                f"expected a type to be an input or published by a detector, {sorted(both)} are "
-                "both; rename what the detector publishes"
+                f"expected a type to be either an input or published by a detector, but "
+                f"{sorted(both)} are both; rename what the detector publishes"
             )
         for node in self:
             for type in node.on:
@@ -157,7 +157,7 @@ class Hierarchy:
                     )
 
     def identity(self) -> Identity:
-        """What tells it from others: clock, inputs, and each detector with all its options."""
+        """What makes it this hierarchy: clock, inputs, and each detector with all its options."""
         inputs = "any" if self.inputs is None else ", ".join(self.inputs)
         clock = "learned" if self.clock is None else ", ".join(self.clock)
         detectors = {subject(node.name): node.facts() for node in self}

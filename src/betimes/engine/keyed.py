@@ -1,7 +1,7 @@
 """`order="key"`: every key has its own clock, slack and snapshots.
 
-Devices that were offline, or a backfill, report hours after the others. With one order for all they
-would be late. Here each key has the stages of the hierarchy to itself.
+Devices that were offline, or a backfill, report hours after the others. With one shared order,
+their events would be late. Here, each key has its own stages.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from betimes.model.event import Event
 
 
 class KeyedOrder:
-    """The orders of the keys, made when a key is first seen."""
+    """One order per key, made when the key is first seen."""
 
-    def __init__(self, make: Callable[[], SharedOrder]) -> None:
+    def __init__(self, make: Callable[..., SharedOrder]) -> None:
         self._make = make
         self._attenuation: Mapping[str, float] = {}
         self.keys: dict[Any, SharedOrder] = {}
@@ -39,14 +39,14 @@ class KeyedOrder:
         groups: Coded | None,
         events: list[Event] | None,  # noqa: ARG002 - a key gets few of them
     ) -> list[tuple[Any, SharedOrder, Readings]]:
-        """What of a batch arrives at the order of each key; a new one stays if it is taken in."""
+        """Sort out what arrives at the order of each key; a new order stays only once taken in."""
         assert groups is not None
         mine: dict[Any, list[int]] = {}
         for row, key in enumerate(groups.spelled()):
             mine.setdefault(key, []).append(row)
         readings = []
         for key, numbers in mine.items():
-            order = self.keys.get(key) or self._open()
+            order = self.keys.get(key) or self._open(key)
             rows = np.array(numbers)
             readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
         return readings
@@ -56,8 +56,8 @@ class KeyedOrder:
         self.keys |= {key: order for key, order, _ in readings}
         return [change for _, order, mine in readings for change in order.take(mine)]
 
-    def _open(self) -> SharedOrder:
-        order = self._make()
+    def _open(self, key: Any) -> SharedOrder:
+        order = self._make(key=key)
         order.set_attenuation(self._attenuation)
         return order
 
@@ -67,7 +67,8 @@ class KeyedOrder:
         for key in passed:
             if key not in self.keys:
                 raise OptionError(
-                    f"no event of key {key!r} has come yet: it has no time to move on"
+                    f"expected keys that have had an event, got key {key!r}, which has none: its "
+                    "clock has not started; leave it out"
                 )
         every = (self.keys[key].advance(time) for key, time in passed.items())
         return [change for changes in every for change in changes]
@@ -82,7 +83,7 @@ class KeyedOrder:
             order.set_attenuation(values)
 
     def loads(self) -> dict[str, Load]:
-        """What the stages of each detector did since the last call, those of all keys together."""
+        """What each detector did since the last call, all keys together."""
         total: dict[str, Load] = {}
         for order in self.keys.values():
             for name, load in order.loads().items():
@@ -91,7 +92,7 @@ class KeyedOrder:
 
     @property
     def sure_clock(self) -> int | None:
-        """There is none: every key has its own."""
+        """None: every key has its own clock."""
         return None
 
     def stats(self, span: float) -> dict[str, DetectorStats]:
@@ -102,12 +103,12 @@ class KeyedOrder:
         }
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to resume elsewhere, as data."""
+        """Everything needed to resume elsewhere, as data."""
         keys = [(key, dumps(order.state_of(), "the engine")) for key, order in self.keys.items()]
         return {"keys": keys}
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept."""
         for key, state in kept["keys"]:
-            self.keys[key] = order = self._open()
+            self.keys[key] = order = self._open(key)
             order.resume(loads(state, f"the checkpoint of key {key!r}"))

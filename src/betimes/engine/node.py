@@ -24,13 +24,13 @@ class Node:
     emits: tuple[str, ...]
     by: str | None
     tactic: TacticMaker
-    """What runs it where it reads input events only, which come as columns."""
+    """What runs it if it reads only input events, which come as columns."""
     tactic_above: UpperTacticMaker
-    """What runs it where it also reads what other detectors publish."""
+    """What runs it if it also reads what other detectors publish."""
     pattern: Pattern | None = None
 
     def facts(self) -> dict[str, str]:
-        """All that makes it this detector, in words."""
+        """Everything that makes it this detector, in words."""
         wired = {
             "on": ", ".join(self.on), "emits": ", ".join(self.emits), "by": self.by or "nothing",
         }  # fmt: skip
@@ -41,7 +41,7 @@ class Node:
         return type in self.on or (EVERY in self.on and type != TICK)
 
     def group(self, key: Any, *, grouped: bool) -> Any:
-        """The part of a key that is the engine's own, if the engine splits the stream."""
+        """The part of a key that comes from the engine's `by`, if the engine splits the stream."""
         if not grouped:
             return None
         return key if self.by is None else key[0]

@@ -2,7 +2,7 @@
 
 Users write keywords: `Engine(hierarchy, late="side")`, `spark.detect(..., late="side")`, or
 `late = "side"` in a job file. All of them become an `EngineOptions`, which is checked once and then
-handed on as it is: to the engine of each key, to the slots of a Spark job, to calibration.
+passed on unchanged: to the order of each key, to the slots of a Spark job, to calibration.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ USUAL = Zone()
 FREE = frozenset({"attenuation", "retraction", "snapshots", "errors", "zone", "calibration"})
 """Options that may differ between a run and its restart: no saved state depends on them.
 
-A calibration is for the beginning; what a checkpoint has learned since takes precedence over it.
+A calibration only sets the start; what a checkpoint has learned since takes precedence over it.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EngineOptions:
-    """What an engine was told; frozen and checked.
+    """The options of an engine; frozen and checked.
 
-    >>> EngineOptions.of(late="side", retention="2s").retention
-    2000000
+    >>> EngineOptions.of(late="side", retention="2s")
+    EngineOptions(late='side', retention='2 s')
     >>> EngineOptions.of(atenuation=0.5)
     Traceback (most recent call last):
     ...
@@ -62,16 +62,16 @@ class EngineOptions:
     decay: Duration = "60s"
     """The time constant of `slack="decaying"`."""
     max_skew: Duration | None = "1h"
-    """A clock event that is further ahead is put aside unless others confirm it; None: never."""
+    """A clock event further ahead than this is put aside unless others confirm it; None: never."""
     late: str = "repair"
-    """What becomes of events that break the slack: `"repair"`, `"side"`, `"drop"`."""
+    """What happens to events that break the slack: `"repair"`, `"side"`, `"drop"`."""
     retention: Duration = "10s"
     """How long settled events are remembered, so that late ones can be repaired."""
     snapshots: str | int | SnapshotModel = "adaptive"
     """How many events lie between two snapshots of a detector: a number, `"adaptive"`,
     `"speculative"`, `"speculative:N"`, or a model."""
     errors: str = "stop"
-    """What happens where a detector fails: `"stop"`, or `"skip"` the event."""
+    """What happens when a detector fails: `"stop"`, or `"skip"` the event."""
     by: str | None = None
     """The payload column that splits the stream; each value is a stream with its own states."""
     order: str = "shared"
@@ -128,7 +128,7 @@ class EngineOptions:
                 "expected order to be 'shared', or 'key' together with by=, "
                 f"got order={self.order!r}, by={self.by!r}"
             )
-        # Durations and models in one form, so that equal options are equal; files are read here.
+        # Normalise durations and models, so that equal options compare equal; read files.
         skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
         known = self.calibration
         for name, value in {
@@ -141,7 +141,7 @@ class EngineOptions:
         self.policy  # noqa: B018 - checks its options
 
     def with_(self, **changed: Any) -> EngineOptions:
-        """The same, but for some options."""
+        """The same options, with some of them changed."""
         return replace(self, **changed)
 
     @cached_property
@@ -157,8 +157,18 @@ class EngineOptions:
         """Whether the attenuation follows the load."""
         return self.attenuation == "adaptive"
 
+    def __repr__(self) -> str:
+        """The options that differ from the defaults, the way you would write them."""
+        usual = EngineOptions()
+        given = {name: getattr(self, name) for name in OPTIONS}
+        shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        for name in {"max_skew", "retention"}.intersection(shown):
+            unlimited = name == "max_skew" and shown[name] == LONGEST
+            shown[name] = None if unlimited else exact(shown[name])
+        return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
     def identity(self) -> Identity:
-        """What saved states rest on; other options may differ after a restart."""
+        """The options that saved states depend on; the others may differ after a restart."""
         policy = self.policy
         return Identity({"options": {
             "slack": exact(policy.min) if policy.label == "fixed" else policy.name,

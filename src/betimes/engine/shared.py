@@ -1,8 +1,8 @@
 """One order for all events: the stages of a hierarchy, fed in topological order.
 
-Within a batch, every stage sees the input events and all that the stages below it have published,
-taken back or confirmed in this batch, at once; so a batch costs at most one replay per stage and
-key, however many events were late.
+Within a batch, every stage sees the input events together with everything that the stages below it
+have published, taken back or confirmed. So a batch costs at most one replay per stage and key,
+however many events were late.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class SharedOrder:
         *,
         time: Callable[[], float],
         observers: Sequence[Observer],
+        key: Any = None,
     ) -> None:
+        self._key = key
         self._options = options
         self._changes = changes
         self._levels = hierarchy.levels()
@@ -77,7 +79,7 @@ class SharedOrder:
         self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
         self._newest = -1
-        """The largest time of all events."""
+        """The largest time of any event."""
 
     @property
     def empty(self) -> bool:
@@ -85,7 +87,7 @@ class SharedOrder:
         return not self._arrived
 
     def read(self, batch: EventBatch, groups: Coded | None, events: list[Event] | None) -> Readings:
-        """What of a batch arrives where; bad events are named, and nothing is taken in yet."""
+        """Sort out what arrives where; a bad event is an error, and nothing is taken in yet."""
         every = Inputs(batch, groups, self._arrived, events)
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
         return Readings(inputs, batch.ts, len(batch))
@@ -99,7 +101,7 @@ class SharedOrder:
         for name, stage in self.stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
         self._note_newest(ts)
-        return self._changes.write(self.stages, told)
+        return self._changes.write(self.stages, told, self._key)
 
     def _note_newest(self, ts: Ints) -> None:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
@@ -108,21 +110,22 @@ class SharedOrder:
         clocks = [stage.unit.clock for stage in self.stages.values()]
         sound = max(clock or 0 for clock in clocks) + self._max_skew
         if newest > sound:
-            # An event that is absurdly far ahead says nothing about the time.
+            # An event that is implausibly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))
         self._newest = max(self._newest, newest)
 
     def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
         """Time passes while nothing happens."""
         if isinstance(by, Mapping):
-            raise OptionError('expected a duration; only with order="key" have keys their own time')
+            raise OptionError('expected a duration; a mapping from keys needs order="key"')
         clocks = [stage.unit.clock for stage in self.stages.values()]
         now = max((clock for clock in clocks if clock is not None), default=None)
         passed = microseconds(by, "by")
         if now is None or not passed:
             return []
         tick = EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
-        # Each level hears of it after what it makes the level below tell: nothing comes too late.
+        # Each level hears of it after the news that it causes on the level below, so nothing is
+        # late.
         inputs = {
             name: self.stages[name].arrivals(
                 Inputs(tick, self._nobody(tick), self._arrived + level)
@@ -141,10 +144,10 @@ class SharedOrder:
             arrivals = stage.arrivals(empty)
             news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(_heard(stage, stage.finish(last, time)))
-        return self._changes.write(self.stages, told)
+        return self._changes.write(self.stages, told, self._key)
 
     def _nobody(self, batch: EventBatch) -> Coded | None:
-        """The keys of what belongs to none: time passes for all."""
+        """The keys of something that belongs to no key: time passes for all."""
         return None if self._options.by is None else Coded.plain([None] * len(batch))
 
     # Speculation
@@ -164,13 +167,13 @@ class SharedOrder:
         return min(known) if len(known) == len(clocks) else None
 
     def stats(self, span: float) -> dict[str, DetectorStats]:
-        """Readings by detector; `span` is the time for which the loads count."""
+        """Readings by detector; `span` is the time that the loads cover."""
         return {name: stage.stats(span) for name, stage in self.stages.items()}
 
     # Checkpoints
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to resume elsewhere, as data."""
+        """Everything needed to resume elsewhere, as data."""
         stages = {
             name: dumps(stage.state_of(), f"the state of detector {name!r}")
             for name, stage in self.stages.items()
@@ -187,7 +190,7 @@ class SharedOrder:
 
 
 def _heard(stage: Stage, news: News) -> News:
-    """News as its readers understand it: what one message takes back is looked up."""
+    """News as its readers see it: what a void takes back is looked up."""
     if stage.ledger is not None:
         stage.ledger.read(news, stage.finality.reach)
     return news

@@ -1,8 +1,10 @@
-"""What the engine can tell about its stages."""
+"""What an engine reports about its stages."""
 
 from __future__ import annotations
 
 import msgspec
+
+from betimes.model.duration import readable
 
 
 class StageCounts(msgspec.Struct):
@@ -24,11 +26,15 @@ class StageCounts(msgspec.Struct):
 
 
 class DetectorStats(msgspec.Struct, frozen=True):
-    """Readings of one detector; times in microseconds of stream time."""
+    """Readings of one detector.
+
+    Times are microseconds of stream time; when printed, durations are shown with their unit.
+    """
 
     detector: str
     level: int
     clock: int | None
+    """Stream time; None until the first clock event arrives."""
     slack: int
     attenuation: float
     buffered: int
@@ -55,3 +61,13 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """Seconds spent in this stage."""
     busy_factor: float
     """Share of the last span that the stage was busy."""
+
+    def __repr__(self) -> str:
+        shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
+        shown["slack"] = readable(self.slack)
+        for name in ("latency_provisional", "latency_final"):
+            latency = getattr(self, name)
+            shown[name] = "None" if latency is None else readable(latency)
+        shown["busy"] = readable(1e6 * self.busy)
+        shown["busy_factor"] = f"{self.busy_factor:.2g}"
+        return f"DetectorStats({', '.join(f'{name}={text}' for name, text in shown.items())})"

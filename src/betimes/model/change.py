@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
+from betimes.model.duration import readable
 from betimes.model.event import Event
 
 ChangeType = Literal["insert", "confirm", "delete"]
@@ -51,6 +52,11 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     def event(self) -> Event:
         return Event(self.type, self.ts, self.payload)
 
+    def __repr__(self) -> str:
+        shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
+        shown["slack"] = readable(self.slack)
+        return f"Change({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
 
 class ChangeBatch(Sequence[Change]):
     """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
@@ -68,8 +74,11 @@ class ChangeBatch(Sequence[Change]):
         return iter(self._rows)
 
     def __repr__(self) -> str:
+        if not self._rows:
+            return "ChangeBatch(empty)"
         kinds = Counter(change.change_type for change in self._rows)
-        return f"ChangeBatch({', '.join(f'{n} {kind}' for kind, n in kinds.items()) or 'empty'})"
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        return f"ChangeBatch({len(self):,} change{'s' if len(self) > 1 else ''}: {counts})"
 
     def to_arrow(self) -> pa.Table:
         """One column per field of `Change`; the payload is JSON, as its fields differ by type."""

@@ -1,4 +1,4 @@
-"""Hints in error messages: what somebody meant who spelled a name wrong."""
+"""Hints in error messages: what you probably meant when you misspelled a name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nearest(name: object, known: Collection[str]) -> str:
 
 
 def unknown(given: Iterable[str], known: Collection[str], what: str) -> str | None:
-    """A message about the first name that nobody knows; None if all are known.
+    """A message about the first unknown name; None if all are known.
 
     >>> unknown(["late", "atenuation"], ["late", "attenuation"], "option")
     "unknown option 'atenuation'; did you mean 'attenuation'?"

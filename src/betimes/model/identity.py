@@ -1,8 +1,8 @@
-"""Identity: what a saved state rests on, and how two of them differ, in words.
+"""Identity: what a saved state depends on, and how two identities differ, in words.
 
-An identity is a table of facts, texts by subject and property, such as `within = "30 min"` of
-`detector 'abandoned'`. Two identities are the same if all their facts are. Facts are exact: two
-values that differ have texts that differ. They are data, so that they can be kept beside a state.
+An identity is a table of facts: text by subject and property, such as `within = "30 min"` of
+`detector 'abandoned'`. Two identities are the same if all their facts are. Facts are exact: values
+that differ have texts that differ. They are plain data, so they can be stored with a state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 Facts = Mapping[str, str]
 
 _LONG = 120
-"""A text with more characters is shortened to its beginning and a digest of all of it."""
+"""Longer text is shortened to its beginning, with a digest of the whole."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Identity:
 
     @property
     def digest(self) -> str:
-        """A short text that differs if the identity does."""
+        """A short text that differs if the identities differ."""
         return blake2b(msgspec.json.encode(self.facts, order="sorted"), digest_size=8).hexdigest()
 
     def differences(self, stored: Identity) -> list[str]:
-        """What was otherwise when an identity was stored; a line for each difference."""
+        """How this identity differs from one that was stored: one line per difference."""
         lines = []
         for subject in {**stored.facts, **self.facts}:
             was, now = stored.facts.get(subject), self.facts.get(subject)
@@ -59,7 +59,7 @@ class Identity:
 
 
 def fact(value: Any) -> str | None:
-    """Plain data as a text that differs if the data does; None if it is not plain data.
+    """Plain data as text that differs if the data differs; None if it is not plain data.
 
     >>> fact("A"), fact({"x": 1.5}), fact(open)
     ('A', '{"x":1.5}', None)

@@ -1,6 +1,5 @@
-"""Calibration: what each detector of a hierarchy should start with, so that it does not stumble.
+"""Calibration: what each detector should start with, to wait long enough from the first event on.
 
-`configuration` says what that is and `files` how it is written down; `iterative` finds it in a
-recorded stream, with the help of `probes`, and `parts` takes it apart; `walk` works it out from an
-older one.
+`configuration` is the value and `files` its file format; `iterative` finds it in a recorded stream
+with `probes` that measure, and `parts` splits the delays; `walk` derives it from an older one.
 """

@@ -1,16 +1,16 @@
-"""A configuration: what the detectors of a hierarchy start with, and what it is made of.
+"""A configuration: what the detectors of a hierarchy start with, and how it is composed.
 
-The slack of a detector is the largest delay of the events that it takes. A delay is a sum, and its
-parts, the *sub-delays* (paper *slack*, sections III-B and IV-A), are kept beside it, because they
+The slack of a detector is the largest delay of the events that it takes. A delay is a sum. Its
+parts, the *sub-delays* (paper *slack*, sections III-B and IV-A), are kept as well, because they
 depend on different things and change at different times:
 
-* **jitter**: how late input events are, as seen by the clock of the detector. It depends on sensors
-  and on the way to the engine, and comes in once, at the bottom.
+* **jitter**: how late input events are, measured by the clock of the detector. It depends on the
+  sensors and on the way to the engine, and occurs once, at the bottom.
 * **ordering**: how long the detector that makes an event holds back the cause: its slack.
-* **processing**: from when order lets the cause pass until the readers have measured the output.
-  Within one engine these are the steps in which the clock moves.
-* **network**: the way from the detector to its readers. Within one engine there is none.
-* **back-setting**: by how much the detector dates an output back against its cause.
+* **processing**: the time from the release of the cause until the readers have measured the output.
+  Within one engine, these are the steps in which the clock moves.
+* **network**: the way from the detector to its readers. Within one engine, it is 0.
+* **back-setting**: how far before its cause the detector dates an output.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.model import OptionError
+from betimes.model.duration import readable
 from betimes.model.hints import nearest
 from betimes.model.identity import Identity
 from betimes.ordering.start import Start
@@ -29,14 +30,17 @@ from betimes.ordering.start import Start
 if TYPE_CHECKING:
     from betimes.engine.hierarchy import Hierarchy
 
+_SHOWN = 5
+"""How many detectors are shown when a calibration is printed."""
+
 
 class CalibrationError(OptionError):
-    """A configuration that cannot be used: which part of it, and what to do."""
+    """A configuration cannot be used; the message says which part of it, and what to do."""
 
 
 @dataclass(frozen=True)
 class SubDelays:
-    """What is added to the slack of a detector until its readers have an output."""
+    """What adds up with the slack of a detector before its readers have an output."""
 
     processing: int = 0
     network: int = 0
@@ -53,7 +57,7 @@ class Setting:
 
     level: int
     slack: int = 0
-    """The ordering delay of all that it makes."""
+    """The ordering delay of everything that it makes."""
     clock: str | None = None
     """The clock type, if it was learned."""
     offsets: Mapping[str, int] = field(default_factory=dict)
@@ -70,21 +74,21 @@ class Setting:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What one run over the recorded stream has shown."""
+    """The result of one run over the recorded stream."""
 
     rows: int
     late: int
     """Events that came to some detector after something later had settled."""
     changed: Mapping[str, tuple[int, int]]
-    """Detectors that must start differently: their slack before and after."""
+    """Detectors that must start with other values: their slack before and after."""
 
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
     """What all detectors of a hierarchy start with; made by `calibrate` and `recalibrate`.
 
-    `runs` tells how it was found. It is `settled` if the last run changed nothing: a stream like
-    the recorded one then finds every slack in place, from the first event on.
+    `runs` says how it was found. It is `settled` if the last run changed nothing: for a stream like
+    the recorded one, every slack is then right from the first event on.
     """
 
     hierarchy: Identity
@@ -97,7 +101,7 @@ class Calibration:
 
     @classmethod
     def nothing(cls, hierarchy: Hierarchy, measured_on: str = "") -> Calibration:
-        """The configuration of those who know nothing."""
+        """The configuration before anything was measured."""
         levels = hierarchy.levels()
         settings = {name: Setting(level) for name, level in levels.items()}
         return cls(hierarchy.identity(), settings, measured_on)
@@ -109,20 +113,20 @@ class Calibration:
 
     @classmethod
     def read(cls, file: str | Path) -> Calibration:
-        """Read a file that `write` has written, or somebody has edited since."""
+        """Read a file that `write` wrote, possibly edited since."""
         from betimes.engine.calibration.files import loads
 
         try:
             text = Path(file).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CalibrationError(
-                f"expected a configuration in {str(file)!r}, but it cannot be read: {error}; "
+                f"expected a calibration file at {str(file)!r}, but it cannot be read: {error}; "
                 "make one with betimes calibrate"
             ) from None
         return loads(text, str(file))
 
     def write(self, file: str | Path) -> None:
-        """Write it down as TOML."""
+        """Write it to a TOML file."""
         Path(file).write_text(self.to_toml(), "utf-8")
 
     def to_toml(self) -> str:
@@ -133,14 +137,17 @@ class Calibration:
 
     @property
     def settled(self) -> bool:
-        """Whether a run has shown that nothing changes any more."""
+        """Whether the last run changed nothing."""
         return bool(self.runs) and not self.runs[-1].changed
 
     def __repr__(self) -> str:
-        """Short, and different for different starts: the state of a run may rest on it."""
+        """The slack of the first few detectors, and a digest that differs if any start does."""
         starts = "\n".join(f"{name} {each.start}" for name, each in self.detectors.items())
-        digest = blake2b(starts.encode(), digest_size=8).hexdigest()
-        return f"Calibration({self.hierarchy.digest}, {digest})"
+        content = f"{self.hierarchy.digest} {starts}"
+        digest = blake2b(content.encode(), digest_size=4).hexdigest()
+        slacks = [f"{name} {readable(each.slack)}" for name, each in self.detectors.items()]
+        more = ", ..." if len(slacks) > _SHOWN else ""
+        return f"Calibration(slack: {', '.join(slacks[:_SHOWN])}{more}; id {digest})"
 
     def check(self, hierarchy: Hierarchy) -> Calibration:
         """Refuse a hierarchy that this was not made for."""
@@ -151,14 +158,14 @@ class Calibration:
             if name not in names
         ]
         lines += [
-            f"{name!r} is not in the configuration" for name in names if name not in self.detectors
+            f"{name!r} is not in the calibration" for name in names if name not in self.detectors
         ]
         lines = lines or hierarchy.identity().differences(self.hierarchy)
         if not lines:
             return self
         raise CalibrationError(
-            "expected a configuration of this hierarchy, got one of another:\n"
+            "the calibration was made for another hierarchy:\n"
             + "\n".join(f"  {line}" for line in lines)
-            + "\nmake one anew with calibrate(), or from this one with recalibrate() (betimes "
+            + "\nmake a new one with calibrate(), or adapt this one with recalibrate() (betimes "
             "calibrate --from)"
         )

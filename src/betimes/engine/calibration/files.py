@@ -1,8 +1,7 @@
 """Configurations as TOML files, which people read, compare and edit.
 
-Durations are texts in the unit that fits, without loss. Reading is strict: a key or detector that
-nobody knows is an error, because a setting that is silently ignored is one that is missing when it
-is needed.
+Durations are text in a suitable unit, without loss. Reading is strict: an unknown key or detector
+is an error, because a setting that is silently ignored is missing when it is needed.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from betimes.model.identity import Identity
 FORMAT = 2
 
 _HEADER = """\
-# What each detector starts with: slack, how long events are held back, and what it is made of.
-# Made by betimes calibrate. A job takes it with:  [detect] calibration = "this file"
+# What each detector starts with: its slack (how long events are held back), and its parts.
+# Made by betimes calibrate. To use it in a job:  [detect] calibration = "this file"
 """
 _TOP = ("format", "hierarchy", "measured_on", "notes", "run", "detector")
 _RUN = ("rows", "late", "changed")
@@ -98,13 +97,13 @@ def loads(text: str, where: str) -> Calibration:
     if content.get("format") != FORMAT:
         raise CalibrationError(
             f"expected a configuration of format {FORMAT} in {where}, got format "
-            f"{content.get('format')!r}; make it anew with betimes calibrate"
+            f"{content.get('format')!r}; make it again with betimes calibrate"
         )
     return _Reader(where).calibration(content)
 
 
 class _Reader:
-    """Checks tables on the way in; errors say where in the file."""
+    """Reads and checks the tables; errors say where in the file they are."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -113,7 +112,7 @@ class _Reader:
         table = self._table(content, "the file", _TOP)
         detectors = self._table(table.get("detector", {}), "[detector]", None)
         if not detectors:
-            raise CalibrationError(f"expected a [detector.NAME] in {self._where}, got none")
+            raise CalibrationError(f"expected some [detector.NAME] in {self._where}, got none")
         facts = {WHOLE: self._facts(table.get("hierarchy", {}), "hierarchy")} | {
             subject(name): self._facts(each["made_for"], f"[detector.{name}] made_for")
             for name, each in detectors.items()

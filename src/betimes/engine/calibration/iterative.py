@@ -1,17 +1,17 @@
-"""Iterative calibration: a recorded stream is run until every detector starts with the right slack.
+"""Iterative calibration: run a recorded stream until every detector starts with the right slack.
 
-The slack of a detector on level 1 depends on the input alone: one run over the recording tells it.
-What a detector on level 2 needs depends on when those of level 1 let go of their events, and in the
-first run they let go too early, because they had to learn. So the second run starts level 1 with
-what the first has shown, and shows what level 2 needs; and so on. By induction, run *i* measures
-level *i* under the conditions that will hold in the end, and it takes at most as many runs as there
-are levels (paper *slack*, section III-A and Algorithm 2). One more run, in which nothing changes,
-is the proof; it often comes early.
+The slack of a detector on level 1 depends only on the input: one run over the recording reveals it.
+What a detector on level 2 needs depends on when level 1 releases its events, and in the first run
+that is too early, because level 1 is still learning. So the second run starts level 1 with what the
+first run found, and reveals what level 2 needs; and so on. By induction, run *i* measures level *i*
+under the conditions that will hold in the end, so it takes at most as many runs as there are levels
+(paper *slack*, section III-A and Algorithm 2). One more run, in which nothing changes, is the
+proof; it often comes early.
 
-Every run measures anew, so a level that an early run has taught nonsense, out of events that were
-in the wrong order, forgets it. (With a `margin` this is not so: what a run has added to the slack
-depends on its course, so there a slack only grows.) All runs wait for the whole slack, attenuation
-1: the delays above level 1 are then the same for every cut into batches.
+Every run measures from scratch, so a level forgets the wrong values that an early run measured on
+wrongly ordered events. (Not with a `margin`: what a run adds to the slack depends on its course, so
+there a slack only grows.) All runs wait for the whole slack (attenuation 1): the delays above level
+1 are then the same for every cut into batches.
 
 If the clock is learned, too, the first run is for that, and one more may be necessary.
 """
@@ -56,10 +56,11 @@ def calibrate(
 ) -> Calibration:
     """Find what the detectors of a hierarchy should start with, from a recorded stream.
 
-    `events` is the recording in order of arrival: whatever `Engine.feed` takes, or a function that
-    gives its batches anew for each run. `end` says what happens at its end: time runs out
-    (`"advance"`), stays at the last event (`"stay"`), or nothing is said (`"open"`). `on_run` is
-    called after each run. Other options are those of the engine that will run the stream.
+    `events` is the recording in order of arrival: anything that `Engine.feed` takes, or a function
+    that returns the batches again for each run. `end` says what happens at its end: time runs out
+    (`"advance"`), time stays at the last event (`"stay"`), or the stream does not end (`"open"`).
+    `on_run` is called after each run. Other options are those of the engine that will run the
+    stream.
 
     >>> from betimes import Event, Hierarchy
     >>> pairs = Hierarchy(clock="A")
@@ -111,7 +112,7 @@ def iterate(
     on_run: OnRun | None,
     measured_on: str,
 ) -> Calibration:
-    """Run and compare, whatever does the runs."""
+    """Run and compare until nothing changes; `measure` does a run."""
     most = most_runs(hierarchy) if max_runs is None else max_runs
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise OptionError(f"expected max_runs to be a whole number from 1, got max_runs={most!r}")
@@ -134,18 +135,18 @@ def iterate(
 
 
 def most_runs(hierarchy: Hierarchy) -> int:
-    """As many as there are levels, and one to see that nothing changes; clocks may need another."""
+    """One per level, and one to see that nothing changes; a learned clock may need another."""
     clock = hierarchy.clock
     learned = clock is None or len(clock) > 1
     return max(hierarchy.levels().values()) + 1 + learned
 
 
 def measuring_options(options: EngineOptions) -> EngineOptions:
-    """The options of an engine, as far as they matter for measuring."""
+    """The options of an engine, adapted for measuring."""
     if options.policy.label == "fixed":
         raise OptionError(
             f"expected a slack that is learned, got slack={options.slack!r}: calibration finds out "
-            "how long to wait, and there is nothing to find if that is fixed; leave slack out"
+            "how long to wait, and a fixed slack leaves nothing to find; leave slack out"
         )
     return options.with_(slack="largest", attenuation=1.0, late="repair")
 
@@ -170,7 +171,7 @@ def configuration(
 ) -> Calibration:
     """What detectors should start with, after a run that started with `current`.
 
-    A detector waits at least as long as those below it, even if these have made nothing.
+    A detector waits at least as long as those below it, even if they have made nothing.
     """
     published = {type for node in hierarchy for type in node.emits}
     nodes = {node.name: node for node in hierarchy}

@@ -1,9 +1,9 @@
-"""Taking delays apart: what the delay of a detector's outputs is made of.
+"""Splitting delays: the parts of the delay of a detector's outputs.
 
-The delay of a type at its readers was measured. Ordering, the slack of the detector that makes it,
+The delay of a type at its readers was measured. Ordering (the slack of the detector that makes it)
 and back-setting are known as well, and within one engine there is no network. What remains is
-processing: the clock moves in steps, so a cause is let go up to a step after its slack is over, and
-the output is measured when the clock moves next.
+processing: the clock moves in steps, so a cause is released up to one step after its slack is over,
+and the output is measured when the clock moves next.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from betimes.model import PSEUDO
 def sub_delays(
     hierarchy: Hierarchy, measured: Measured, found: Calibration
 ) -> dict[str, dict[str, SubDelays]]:
-    """The sub-delays of all that detectors publish, by detector and type."""
+    """The sub-delays of everything that detectors publish, by detector and type."""
     rests = {
         (node.name, type): _processing(hierarchy, measured, found, node.name, type)
         for node in hierarchy
         for type in node.emits
         if _readers(hierarchy, type)
     }
-    # What nobody reads has shown no delay: it is taken to be like the rest, and without any rest,
-    # a step of the clock until it is let go, and another until it would be measured.
+    # A type that nobody reads has shown no delay. Assume it is like the others; if there are none,
+    # assume one clock step until it is released, and another until it would be measured.
     usual = max(rests.values(), default=2 * max(measured.steps.values(), default=0))
     return {
         node.name: {
@@ -57,7 +57,7 @@ def _processing(
 def _step_of_notice(
     hierarchy: Hierarchy, measured: Measured, found: Calibration, reader: str
 ) -> int:
-    """By how much the notice of a slack came later to a reader than that slack says."""
+    """How much later the notice of a slack reached a reader than that slack says."""
     (on,) = (node.on for node in hierarchy if node.name == reader)
     below = [found.detectors[n.name].slack for n in hierarchy if set(n.emits).intersection(on)]
     notice = measured.delays.get(reader, {}).get(PSEUDO, 0)

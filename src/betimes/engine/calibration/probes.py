@@ -1,16 +1,16 @@
 """Measuring: the delays of what arrives at each detector, type by type.
 
-The **delay** of an event is what the ordering unit takes for it: the clock at the next update minus
-its time. An ordering unit keeps the largest delay only; here every type has its own, so that it can
-be told from what a slack is made. Two things are added that a unit which learns on the way cannot
+The **delay** of an event is defined as in the ordering unit: the clock at the next update minus its
+time. An ordering unit keeps only the largest delay. Here every type has its own, so that you can
+see where a slack comes from. There are two additions, which a unit that learns on the way cannot
 know or does not need:
 
-* Events after the last update of the clock have a delay, too: the clock is at least where it is.
-* An event must find its own time open: if it is behind the clock when it arrives, it needs a slack
-  that exceeds `clock - ts`. Where derived events come in, this also holds for an event that is not
-  behind: events of one time have an order there, whatever the order of their arrival.
+* Events after the last update of the clock have a delay, too, because the clock never goes back.
+* The time of an event must still be open when it arrives: if the event is behind the clock, it
+  needs a slack greater than `clock - ts`. With derived events, this also holds for an event at the
+  clock: there, events of the same time have an order other than that of their arrival.
 
-A notice, the pseudo event by which a detector tells its readers that it waits longer now, counts as
+A notice, the pseudo event by which a detector tells its readers that it now waits longer, counts as
 an event.
 """
 
@@ -53,9 +53,10 @@ class Probe:
         self.note(batch, answer.clock, unit.stats.clock_offsets, unit.max_skew)
 
     def note(self, batch: EventBatch, clock: Ints, moving: dict[str, int], max_skew: int) -> None:
-        """Note a batch; `clock` has the clock after each arrival, `moving` what moves it.
+        """Note a batch; `clock` is the clock after each arrival, `moving` says what moves it.
 
-        A clock that falls back by more than `max_skew` was absurd, and the unit has begun again.
+        If the clock falls back by more than `max_skew`, it was implausible, and the unit has
+        started again.
         """
         before = np.concatenate(([self._clock], clock[:-1]))
         again = np.flatnonzero((clock < before) & ((clock == NEVER) | (clock < before - max_skew)))
@@ -107,7 +108,7 @@ class Probe:
 
 
 def _updates(batch: EventBatch, before: Ints, clock: Ints, moving: dict[str, int]) -> Mask:
-    """Which arrivals update the clock: it moves, or a clock event says again what time it is."""
+    """Which arrivals update the clock: it moves, or a clock event confirms it."""
     offsets = np.array([moving.get(name, 0) for name in batch.types], np.int64)
     moves = np.array([name in moving for name in batch.types], np.bool_)
     again = moves[batch.codes] & (batch.ts + offsets[batch.codes] == clock)
@@ -116,7 +117,7 @@ def _updates(batch: EventBatch, before: Ints, clock: Ints, moving: dict[str, int
 
 
 class Measured(msgspec.Struct):
-    """What a run has shown about each detector; it travels between processes."""
+    """What a run has measured for each detector; it travels between processes."""
 
     delays: dict[str, dict[str, int]] = {}
     """By detector and type, also of types that only move its clock."""
@@ -130,7 +131,7 @@ class Measured(msgspec.Struct):
     rows: int = 0
 
     def add(self, other: Measured) -> None:
-        """Take the larger of each; of clocks, what came first; of offsets, the smaller."""
+        """Merge: the larger value of each, but the first clock and the smaller offset."""
         for mine, theirs in (
             (self.delays, other.delays), (self.back_setting, other.back_setting),
         ):  # fmt: skip
@@ -153,7 +154,7 @@ def _take(largest: dict[str, int], values: dict[str, int]) -> None:
 
 
 class Measuring(Observer):
-    """Watches the stages of an engine, those of all keys."""
+    """Watches the stages of an engine, for all keys."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._hierarchy = hierarchy
@@ -174,7 +175,7 @@ class Measuring(Observer):
                 largest[event.type] = max(back, 0)
 
     def measured(self, rows: int) -> Measured:
-        """All that was seen of this many rows; of several keys, the largest of each."""
+        """Everything that was seen in this many rows; with several keys, the largest values."""
         total = Measured(back_setting=self._back_setting, rows=rows)
         for stage, probe in self._probes.items():
             total.add(self._of(stage, probe))

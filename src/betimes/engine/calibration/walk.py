@@ -1,4 +1,4 @@
-"""Semi-configured calibration: from an older configuration, without running the stream again.
+"""Semi-configured calibration: adapts an older configuration, without running the stream again.
 
 When a detector moves to another machine, a network becomes slower or a sensor is replaced, most of
 what was measured still holds. Processing and back-setting belong to the detectors and stay. Jitter,
@@ -14,11 +14,11 @@ slack, follows from the rest (paper *slack*, section III-B and Algorithm 3):
    pseudo events in turn, dated `clock - slack - processing - back-setting`.
 
 Detectors are visited in topological order, so each one has all its inputs when its turn comes, and
-one walk up the hierarchy will do.
+one walk up the hierarchy is enough.
 
-One thing differs from the paper. Processing is the steps of the clock, mostly, and a detector whose
-slack has changed lets go of its events at other moments between them. What was the longest for the
-old slack need not be so for the new one; so there the longest processing of all detectors is taken.
+One thing differs from the paper. Processing is mostly the steps of the clock, and a detector whose
+slack has changed releases its events at other moments between them. The longest processing time for
+the old slack need not be the longest for the new one, so the longest of all detectors is taken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 
 Delays = Duration | Mapping[str, Duration] | None
-"""One for all types, or by type; None leaves what was measured."""
+"""One for all types, or by type; None keeps what was measured."""
 
 
 def recalibrate(
@@ -55,11 +55,11 @@ def recalibrate(
     back_setting: Delays = None,
     events: Recording | None = None,
 ) -> Calibration:
-    """A configuration for a hierarchy from an older one, with some sub-delays replaced.
+    """Adapt an older configuration to a hierarchy, with some sub-delays replaced.
 
-    `jitter` is by types of input events; the others are by types that detectors publish. With
-    `events`, a piece of the new input, its jitter is measured; no detector runs. What the older
-    configuration does not know and nobody has given is assumed, and noted in `notes`.
+    `jitter` is given by types of input events, the others by types that detectors publish. With
+    `events`, a piece of the new input, the jitter is measured; no detector runs. What is neither
+    in the older configuration nor given is assumed, and listed in `notes`.
 
     >>> from betimes import Event, Hierarchy, calibrate
     >>> two = Hierarchy(clock="A")
@@ -128,7 +128,7 @@ def measure_jitter(hierarchy: Hierarchy, events: Recording) -> dict[str, dict[st
 
 @dataclass(frozen=True)
 class _Known:
-    """Where sub-delays come from: what was given goes first, then what was measured."""
+    """Where sub-delays come from: given values take precedence over measured ones."""
 
     old: Calibration
     jitter: Mapping[str, int]
@@ -158,8 +158,8 @@ class _Known:
         others = [d.jitter[type] for d in self.old.detectors.values() if type in d.jitter]
         if not others:
             raise CalibrationError(
-                f"expected the jitter of {type!r} to be known, but the older configuration has "
-                f"never seen it; say how late such events are, as in jitter={{{type!r}: '50ms'}} "
+                f"expected the jitter of {type!r} to be known, but it is not in the older "
+                f"calibration; say how late such events are, as in jitter={{{type!r}: '50ms'}} "
                 f"(--jitter {type}=50ms), or measure it"
             )
         return max(others)
@@ -171,7 +171,7 @@ class _Known:
         if before is None and type not in self.given["back_setting"]:
             self.assumed.append(
                 f"{name} is new: assumed that it does not date {type} events back; if it does, say "
-                f"by how much (--back-setting {type}=50ms)"
+                f"how far (--back-setting {type}=50ms)"
             )
         if before is None or not same_slack:
             before = replace(before or SubDelays(), processing=self._longest_processing())
@@ -184,7 +184,7 @@ class _Known:
 
 
 def _given(delays: Delays, option: str, types: Iterable[str]) -> dict[str, int]:
-    """What the user says, by type."""
+    """What the user has given, by type."""
     if delays is None:
         return {}
     types = list(types)

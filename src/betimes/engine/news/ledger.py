@@ -1,10 +1,9 @@
 """What the readers of a detector remember of it, so that one message can take back a lot.
 
-On-demand retraction names the outputs that it takes back. Full retraction says only "everything
-after number i is void" (paper *speculation*, section 4.3), and whoever reads the detector looks up
-what that is. What a detector publishes for a key is numbered by the places of the events that
-caused it: they are in the reader's hands already, and go on counting where the paper's counter
-would have to be set back after a replay.
+On-demand retraction lists the outputs that it takes back. Full retraction only says "everything
+after number i is void" (paper *speculation*, section 4.3), and the readers look up what that is.
+What a detector publishes for a key is numbered by the places of the events that caused it. Readers
+have these anyway, and they stay valid after a replay, where the paper's counter has to be reset.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ _cause = attrgetter("cause")
 class Ledger:
     """The outputs of one detector that may still be taken back.
 
-    Most detectors never send such a message. Until the first one comes, news is only put aside;
+    Most detectors never send such a message. Until the first one arrives, news is only put aside;
     then it is sorted by key and cause.
     """
 
     def __init__(self) -> None:
         self._aside: deque[tuple[int, list[Output]]] = deque()
         self._gone: set[int] = set()
-        """What was taken back by name while it was put aside."""
+        """Outputs that were taken back one by one while they were put aside."""
         self._published: dict[Any, list[Output]] | None = None
         self._ages: deque[tuple[int, Any]] = deque()
         self._horizon = -1
 
     def read(self, news: News, horizon: int) -> None:
-        """Look up what news takes back; causes before the horizon will not be gone back to."""
+        """Look up what news takes back; nothing goes back to causes before the horizon."""
         if self._published is None and not news.voids:
             self._gone.update(map(id, news.deleted))
             self.note(news.inserted)
@@ -46,12 +45,12 @@ class Ledger:
             for void in news.voids:
                 news.deleted += self._void(void)
             self.note(news.inserted)
-        # What this news takes back may be older: it was said before the horizon moved.
+        # What this news takes back may be older: it was sent before the horizon moved.
         self._horizon = horizon
         self._forget(horizon)
 
     def note(self, outputs: list[Output]) -> None:
-        """These were published."""
+        """Note outputs that were published."""
         if self._published is None:
             if outputs:
                 self._aside.append((max(output.cause[0] for output in outputs), list(outputs)))

@@ -9,19 +9,19 @@ import msgspec
 from betimes.model.event import Event
 
 Place = tuple[int, int, Any]
-"""Where an event stands in the order: (ts, rank, tie).
+"""The position of an event in the order: (ts, rank, tie).
 
-Input events have rank 0 and their arrival number as tie. The rank of a derived event tells level
-and detector, its tie is the place of its cause and the number among the cause's outputs (for a
-detector per batch, which does not tell its causes: first the key, then the order of making). So
-ties in time have one order, whatever the arrival. A deadline stands before all events of its time,
-with the rank `TIME`; its tie tells the key.
+Input events have rank 0 and their arrival number as tie. The rank of a derived event encodes level
+and detector; its tie is the place of its cause and its number among the cause's outputs (for a
+per-batch detector, the key comes first). So events of the same time have one order, whatever order
+they arrived in. A deadline comes before all events of its time, with the rank `TIME`; its tie is
+the key.
 """
 TIME = -1
 
 
 class Output(msgspec.Struct, gc=False):
-    """An event that a detector made, with all that changes and upper stages want to know."""
+    """An event that a detector made, with everything that changes and upper stages need."""
 
     id: str
     event: Event
@@ -37,20 +37,20 @@ class Output(msgspec.Struct, gc=False):
     head_start: int
     """How much earlier than settled order it was made: the paper's K+."""
     group: Any
-    """The key of the stream that it belongs to, if the engine splits the stream."""
+    """The part of the stream that it belongs to, if the engine splits the stream."""
     key: Any
     """The key whose state made it."""
     base: str
-    """What its content hashes to; equal outputs share it and differ in `id` by a number."""
+    """The hash of its content; equal outputs share it, and a number in `id` tells them apart."""
     copy: int
     why: str = ""
     """Why it was taken back."""
     final: bool = False
     told_final: bool = False
-    """Whether a change has said that it is final."""
+    """Whether a change has already said that it is final."""
 
     def state_of(self) -> tuple[Any, ...]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         return tuple(getattr(self, name) for name in self.__struct_fields__)
 
     @classmethod
@@ -59,7 +59,7 @@ class Output(msgspec.Struct, gc=False):
 
 
 class Void(msgspec.Struct, frozen=True):
-    """Everything that events of a key caused from this place on is void."""
+    """Everything that events of a key have caused from this place on is void."""
 
     key: Any
     since: Place
@@ -72,17 +72,17 @@ class News(msgspec.Struct):
     inserted: list[Output] = []
     deleted: list[Output] = []
     voids: list[Void] = []
-    """Full retraction does not list what it takes back; a `Ledger` knows."""
+    """Full retraction does not list what it takes back; a `Ledger` looks it up."""
     confirmed: list[Output] = []
     late: list[tuple[Event, int, str]] = []
-    """Events that came too late to be handled: itself, by how much, which of its equals."""
+    """Events that came too late to be handled: the event, by how much, which of its equals."""
     rejected: list[tuple[Event, int]] = []
-    """Clock events too far ahead, taken out of the stream: itself, its arrival."""
+    """Clock events too far ahead, taken out of the stream: the event, its arrival."""
     notices: list[tuple[int, int]] = []
-    """(arrival, ts): the slack has grown; what comes from here may be as late as ts says."""
+    """(arrival, ts): the slack has grown; what this stage publishes may be as old as ts."""
 
     def join(self, later: News) -> News:
-        """This and what came later in the same batch; what came and went is nothing."""
+        """This and later news of the same batch; outputs that came and went are left out."""
         gone = {id(output) for output in later.deleted}
         brief = {id(output) for output in self.inserted} & gone
         return News(

@@ -1,7 +1,7 @@
-"""Making outputs: an event that a detector made gets its identity, its place and its time.
+"""Committing outputs: an event that a detector made gets its identity, its place and its time.
 
 Identity is content: the same output made again, after a replay or a restart, is the same output.
-Equal outputs are told apart by a number.
+A number tells equal outputs apart.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class Path:
         self._clocks = clocks
         self._slacks = slacks
         self._bounds = bounds
-        """How far time had come before the batch, then after each arrival; only where asked for."""
+        """How far time had come before the batch, then after each arrival; empty if unused."""
         self._first = int(arrivals[0]) if len(arrivals) else 0
         as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
-        # Outputs from below come with the number of an input event, where others may be missing.
+        # Outputs from below carry the number of an input event, and others may be missing here.
         self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
 
     def at(self, arrival: int) -> tuple[int, int]:
-        """Clock and slack when an event of this number had arrived."""
+        """Clock and slack when the event with this number had arrived."""
         count = len(self._arrivals)
-        # Most stages see every arrival, and then its number tells where it is.
+        # Most stages see every arrival; then its number is its index.
         index = arrival - self._first
         if not (self._dense and 0 <= index < count):
             index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
@@ -81,7 +81,7 @@ class Path:
         return int(self._clocks[index]), int(self._slacks[index])
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
-        """Clock and slack when events of these numbers had arrived."""
+        """Clock and slack when the events with these numbers had arrived."""
         clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
         index = self._arrivals.searchsorted(arrivals, side="right") - 1
         known = np.flatnonzero(index >= 0)
@@ -89,13 +89,13 @@ class Path:
         return clocks, slacks
 
     def reaches(self, ts: int) -> int:
-        """With which arrival of the batch time comes to `ts`; -1 if it had come there before."""
+        """The arrival of the batch with which time reaches `ts`; -1 if it was there before."""
         index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
         return int(self._arrivals[index]) if index >= 0 else -1
 
     @property
     def time(self) -> int:
-        """How far time has come; -1 where nobody asks."""
+        """How far time has come; -1 if nobody asks."""
         return int(self._bounds[-1]) if len(self._bounds) else -1
 
     @property
@@ -112,7 +112,7 @@ class OutputMaker:
     def __init__(self, node: Node, rank: int, options: EngineOptions) -> None:
         self.path = Path((NEVER, 0))
         self.copies: dict[str, int] = {}
-        """Which numbers equal outputs have taken, as bits, by what they hash to."""
+        """Which numbers equal outputs have taken, as bits, by the hash of their content."""
         self._name = node.name
         self._is_batch = node.maker.kind == "batch"
         self._rank = rank
@@ -122,14 +122,14 @@ class OutputMaker:
     def make(
         self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
     ) -> Output:
-        """The n-th event made from a cause, when the event of number `at` had arrived."""
+        """The n-th event made from a cause, when the event with number `at` had arrived."""
         clock, slack = self.path.at(at)
         base, copy = self._identity(event, n, cause, key)
         if clock == NEVER:
             clock = cause[0]
         tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
         early = cause[0] + slack - clock
-        # By position: this is made for every output, and names would take a third of the time.
+        # By position: this runs for every output, and keywords would take a third of the time.
         return Output(
             f"{base}-{copy}" if copy else base, event, (event.ts, self._rank, tie), cause,
             cause_event, at, clock, slack, early if early > 0 else 0, self._group_of(key), key,
@@ -149,9 +149,9 @@ class OutputMaker:
         codes: list[int],
         keys: list[Any],
     ) -> list[Output]:
-        """Many at once, of one type; `codes` are the places of their keys among `keys`.
+        """Many at once, of one type; `codes` are indices into `keys`.
 
-        The outputs carry the codes for keys. Those of one cause follow each other.
+        The outputs carry the codes instead of the keys. Outputs of one cause are adjacent.
         """
         rank, identity, group_of = self._rank, self._identity, self._group_of
         before, n = None, 0
@@ -179,9 +179,9 @@ class OutputMaker:
         at: Ints,
         key: Any,
     ) -> list[Output]:
-        """What a detector per batch made for one key, in the order of what completed it.
+        """What a per-batch detector made for one key, in the order of the causes.
 
-        `at` are the numbers of the events that had arrived then.
+        `at` has the number of the newest arrival at that point.
         """
         rank, identity, group, name = self._rank, self._identity, self._group_of(key), encode(key)
         clocks, slacks = self.path.at_all(at)
@@ -204,11 +204,11 @@ class OutputMaker:
         return outputs
 
     def _identity(self, event: Event, n: int, cause: Place, key: Any) -> tuple[str, int]:
-        """What its content hashes to, and its number among its equals."""
+        """The hash of its content, and its number among its equals."""
         ts = event.ts
         content: tuple[Any, ...] = (self._name, key, event.type, ts, event.payload)
         if ts < cause[0] - self._retention:
-            # Equal ones may be forgotten already: told apart by what they were made from.
+            # Equal ones may already be forgotten, so the cause tells them apart.
             content = (*content, cause, n)
         try:
             base = blake2b(_encode(content), digest_size=12).hexdigest()
@@ -223,7 +223,7 @@ class OutputMaker:
         return base, copy
 
     def unmake(self, outputs: Iterable[Output]) -> None:
-        """Free the numbers of outputs that will be made again, or not, or are forgotten."""
+        """Free the numbers of outputs that a replay may make again, or that are forgotten."""
         copies = self.copies
         for output in outputs:
             taken = copies.get(output.base, 0) & ~(1 << output.copy)
@@ -233,7 +233,7 @@ class OutputMaker:
                 copies.pop(output.base, None)
 
     def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
-        """Outputs that were unmade stay after all; new ones that took their number get another."""
+        """Outputs that were unmade stay after all; a new one that took its number gets another."""
         for output in outputs:
             taken = self.copies.get(output.base, 0)
             if taken >> output.copy & 1:

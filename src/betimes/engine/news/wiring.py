@@ -18,7 +18,7 @@ from betimes.model import PSEUDO, EventBatch
 def news_for(
     stage: Stage, inputs: Arrivals, told: Mapping[str, News]
 ) -> tuple[Arrivals, list[Output], list[Output]]:
-    """All that a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
+    """What a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
     if not stage.below:
         return inputs, [], []
     on = stage.node.on
@@ -29,7 +29,7 @@ def news_for(
 
 
 def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrivals:
-    """Input events, notices and outputs in the order in which single feeding would bring them."""
+    """Input events, notices and outputs, in the order that feeding one by one would give."""
     outputs = [o for news in below for o in news.inserted if o.event.type in stage.node.on]
     notices = [notice for news in below for notice in news.notices]
     if not outputs and not notices:
@@ -41,7 +41,7 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     made_at = np.array([n[0] for n in notices] + [o.at for o in outputs], np.int64)
     more_ts = np.array([n[1] for n in notices] + [o.event.ts for o in outputs], np.int64)
     more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
-    # What is made with an arrival comes after it.
+    # An output comes after the arrival that it was made with.
     order = np.argsort(made_at, kind="stable")
     place = np.empty(more, np.int64)
     place[order] = at.searchsorted(made_at[order], side="right") + np.arange(more)

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 class Arrivals:
     """What arrives at a stage, in order: columns for the ordering unit, events for the detector.
 
-    Clock events that the detector does not take are columns only.
+    Clock events that the detector does not take are only columns.
     """
 
     __slots__ = ("at", "batch", "event", "events", "keys", "outputs", "wanted")
@@ -35,15 +35,15 @@ class Arrivals:
     ) -> None:
         self.batch = batch
         self.at = at
-        """The number of the input event with which each came."""
+        """The number of the input event that each came with."""
         self.wanted = wanted
         """Which of them the detector takes."""
         self.events = events
-        """These, one by one."""
+        """The ones that it takes, as objects."""
         self.keys = keys
-        """The key whose state each of these concerns; None if there is one state for all."""
+        """The key of each of these; None if the detector has a single state."""
         self.event = event
-        """Makes any of the arrivals an event."""
+        """Turns any of the arrivals into an event."""
         self.outputs = outputs or {}
         """Which of them are outputs of other stages, by index."""
 

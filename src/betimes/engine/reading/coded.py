@@ -1,4 +1,4 @@
-"""A column of keys as numbers and the values that these stand for."""
+"""A column of keys: numbers, and the values that they stand for."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Coded:
 
     @classmethod
     def of(cls, batch: EventBatch, column: str, who: str) -> Coded:
-        """A payload column; keys that are Python objects are taken as they are, one by one."""
+        """The keys in a payload column; Python objects are taken one by one, as they are."""
         payload = batch.payload
         if isinstance(payload, pa.Table) and column in payload.column_names:
             values: Any = payload[column]
-            # Lists and the like cannot be keys, and whoever has them is told by name.
+            # Lists and the like cannot be keys; the slow path names the event.
             if not pa.types.is_nested(values.type):
                 whole = in_one(values.unify_dictionaries())
                 if not pa.types.is_dictionary(whole.type):
@@ -68,13 +68,13 @@ class Coded:
         return Coded(pairs.indices.to_numpy(), values)
 
     def compact(self) -> Coded:
-        """The same keys, without values that none of them has, in the order of their coming."""
+        """The same keys without unused values, in order of first appearance."""
         found: Any = pa.array(self.codes).dictionary_encode()
         return Coded(found.indices.to_numpy(), pick(self.values, found.dictionary.to_pylist()))
 
 
 def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
-    """The keys of events; an event without one, or with one that cannot be a key, is named."""
+    """The keys of events; an error names an event without one, or with an invalid one."""
     try:
         keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
         set(keys)
@@ -85,7 +85,7 @@ def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
         for event in events:
             if not isinstance(event.payload[by], Hashable):
                 raise EventError(
-                    f"{who} has by={by!r}, but {event!r} has something there that cannot be a key; "
+                    f"{who} has by={by!r}, but in {event!r} its value cannot be a key; "
                     "use numbers or text"
                 ) from None
         raise

@@ -1,8 +1,8 @@
-"""A batch of input events as the stages read it: what several stages want alike is made once.
+"""A batch of input events as the stages read it: what several stages need is made once.
 
-Many stages take the same types, and most upper ones take none of the input and only read its clock.
-Which rows concern a stage depends on the types alone, so selections are known by a mask: for each
-type of the batch whether it is wanted. Events become Python objects only if somebody takes them.
+Many stages take the same types; most upper stages take no input events and only need the clock.
+Which rows concern a stage depends on the types alone, so a mask identifies a selection: for each
+type of the batch, whether it is wanted. Events become Python objects only if a stage takes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
 Mask = tuple[bool, ...]
-"""For each type of a batch whether its events are wanted."""
+"""For each type of a batch, whether its events are wanted."""
 
 
 class Inputs:
@@ -35,7 +35,7 @@ class Inputs:
     ) -> None:
         self.batch = batch
         self.groups = groups
-        """The key of the stream that each belongs to, if the engine splits the stream."""
+        """The part of the stream that each belongs to, if the engine splits the stream."""
         self.first = first
         """The number of the first arrival."""
         self._every = events
@@ -52,7 +52,7 @@ class Inputs:
         return self._rows[mask]
 
     def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
-        """What ordering needs of the wanted types, and their arrival numbers."""
+        """The columns that ordering needs of the wanted types, and their arrival numbers."""
         if mask not in self._columns:
             batch = self.batch
             if all(mask):
@@ -65,13 +65,13 @@ class Inputs:
         return self._columns[mask]
 
     def among(self, mask: Mask, others: Mask) -> Ints:
-        """Where the wanted types stand in the columns of others, which are wanted too."""
+        """Where the wanted types are in the columns of `others`, which includes them."""
         if (mask, others) not in self._among:
             self._among[mask, others] = _where(mask, self.columns(others)[0])
         return self._among[mask, others]
 
     def part(self, mask: Mask, columns: tuple[str, ...] | None = None, who: str = "") -> EventBatch:
-        """The events of the wanted types: with their payload, or with some columns of it."""
+        """The events of the wanted types, with their whole payload or some of its columns."""
         if (mask, columns) not in self._parts:
             rows = None if all(mask) else self.rows(mask)
             self._parts[mask, columns] = (
@@ -96,7 +96,7 @@ class Inputs:
         return self._events[mask]
 
     def groups_of(self, mask: Mask) -> Coded | None:
-        """The keys of the stream of the wanted types."""
+        """The engine's own keys of the wanted types."""
         if self.groups is None or all(mask):
             return self.groups
         return self.groups.take(self.rows(mask))
@@ -119,7 +119,7 @@ def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:
 def _selected(
     batch: EventBatch, rows: Ints | None, columns: tuple[str, ...], who: str
 ) -> EventBatch:
-    """The rows with some columns of their payload; one that is missing is named."""
+    """The rows with some columns of their payload; a missing column is an error."""
     payload = batch.payload
     if isinstance(payload, pa.Table):
         known = [name for name in columns if name in payload.column_names]
@@ -129,7 +129,7 @@ def _selected(
             missing = next(name for name in columns if name not in known)
             raise EventError(
                 f"{who} declares columns={columns}, but the batch has no {missing!r}, only "
-                f"{payload.column_names}; add the column, or declare what is there"
+                f"{payload.column_names}; add the column, or declare only what is there"
             )
         return part
     part = _taken(batch, rows)
@@ -145,6 +145,6 @@ def _some(part: EventBatch, columns: tuple[str, ...], who: str) -> list[dict[str
             if name not in whole:
                 raise EventError(
                     f"{who} declares columns={columns}, but {part[row]!r} has no {name!r}; add the "
-                    "column, or declare what is there"
+                    "column, or declare only what is there"
                 )
     return [{name: whole[name] for name in columns} for whole in payload] if columns else None

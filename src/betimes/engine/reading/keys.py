@@ -44,24 +44,24 @@ class Keys:
         return code
 
     def keep(self) -> None:
-        """What was read is taken in: its keys stay."""
+        """Note that what was read last is taken in: its keys stay."""
         if self._new:
             self.values += self._new
             self._codes |= self._new
             self._new.clear()
 
     def drop(self) -> None:
-        """What was read last was not taken in, if it was not kept."""
+        """Discard what was read last, unless it was kept."""
         self._new.clear()
 
     def resume(self, values: list[Any]) -> None:
-        """Go on with these keys."""
+        """Resume with these keys."""
         self.values = values
         self._codes = {value: code for code, value in enumerate(values)}
 
 
 def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) -> Ints:
-    """The numbers of the keys of events that a detector takes; `groups` are the engine's own."""
+    """The numbers of the keys of events that a detector takes; `groups` are the engine's keys."""
     by, who = node.by, f"detector {node.name!r}"
     if not len(part):
         return np.empty(0, np.int64)
@@ -71,7 +71,7 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
         found = groups.compact()
         return keys.codes(found.values)[found.codes]
     if EVERY in node.on and not has_column(part, by):
-        # Nobody named the types: those without the column are a key of their own, as in SQL.
+        # The types were not named: events without the column form a separate key, as in SQL.
         part = _with_column(part, by)
     found = Coded.of(part, by, who)
     if groups is not None:
@@ -80,7 +80,7 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
 
 
 def has_column(batch: EventBatch, name: str) -> bool:
-    """Whether the payload is columns, and this is one of them."""
+    """Whether the payload has columns, and this is one of them."""
     return isinstance(batch.payload, pa.Table) and name in batch.payload.column_names
 
 

@@ -1,4 +1,4 @@
-"""Segments of what was handled, in order: where events land that come late, what is forgotten."""
+"""Segments of handled events, in order: where late events land, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Segment(Protocol):
     size: int
 
     def insert(self, events: Any) -> None:
-        """Add events that land among those that were handled."""
+        """Add events that land among the handled ones."""
 
 
 S = TypeVar("S", bound=Segment)
@@ -31,15 +31,15 @@ class Segments(Generic[S]):
         """The place of the last event handled."""
 
     def find(self, place: Place) -> int:
-        """The segment to which a place belongs; 0 also for places before the first."""
+        """The segment that a place belongs to; 0 also for places before the first."""
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return max(at, 0)
 
     def insert(self, events: Any) -> list[int]:
-        """Add events, in order, that land among those that were handled; return their segments.
+        """Add events, in order, that land among the handled ones; return their segments.
 
-        One that stands behind all events of its segment becomes the first of the next one, so that
-        the nearest snapshot is gone back to.
+        An event that comes after all events of its segment becomes the first of the next one, so
+        that the nearest snapshot is used.
         """
         found: list[int] = []
         low = 0
@@ -53,7 +53,7 @@ class Segments(Generic[S]):
                 segment.start = place
             high = len(events)
             if at + 1 < len(self.segments):
-                # Places are never equal: what is not before the last one comes after it.
+                # Places are never equal: an event that is not before the last one comes after it.
                 high = max(low + 1, events.count_before(segment.last))
             segment.insert(events.part(low, high))
             found += [at] * (high - low)
@@ -63,7 +63,7 @@ class Segments(Generic[S]):
     def forget(self, before: int) -> list[S]:
         """Drop the segments whose events are all older than `before`, but never the last."""
         count = 0
-        # The next one begins after all that this one holds.
+        # The next segment begins after everything in this one.
         while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
             count += 1
         gone = self.segments[:count]

@@ -1,7 +1,7 @@
 """Spacing of snapshots: how many events a detector handles between two of them.
 
-A snapshot costs time when it is taken; its absence costs time when the stage has to go back, for
-everything since the snapshot before is handled again (thesis *windows*, section 4.7).
+Taking a snapshot costs time. Not taking it costs time when the stage has to go back, because it
+handles everything since the previous snapshot again (thesis *windows*, section 4.7).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Protocol
 from betimes.model.errors import OptionError
 
 LONGEST = 10_000
-"""Events between snapshots at most, whatever the model says."""
+"""The most events between two snapshots, whatever the model says."""
 FADE = 1 / 16
 CALM = 4
-"""Events for each key that is saved, at least, for the time of saving to be of no account."""
+"""With at least this many events per saved key, the time to save can be neglected."""
 OUTLIER = 4
-"""Times that are so many times as long as the mean are taken for just that long."""
+"""Times above OUTLIER x the mean are clipped to it."""
 
 BURDEN = 2
-"""What a snapshot costs in all, in times of what it costs to take it: a replay that passes it takes
-and compares it anew, and each segment has an index of its own."""
+"""The total cost of a snapshot, as a multiple of the cost of taking it: a replay that passes it
+compares it and takes it again, and each segment has an index."""
 
 
 class _Rate:
-    """Seconds apiece, of what was noted lately; long runs tell more than short ones."""
+    """Seconds per item, as noted recently; long runs weigh more than short ones."""
 
     def __init__(self) -> None:
         self.value = 0.0
@@ -34,7 +34,7 @@ class _Rate:
 
     def note(self, seconds: float, count: int) -> None:
         if self._count:
-            # A process that has to wait for the machine measures times that mean nothing.
+            # If the process had to wait for the processor, the measured time means nothing.
             seconds = min(seconds, OUTLIER * self.value * count)
         self._seconds += seconds - FADE * self._seconds
         self._count += count - FADE * self._count
@@ -42,15 +42,15 @@ class _Rate:
 
 
 class Costs:
-    """Running means of what a stage measures about itself."""
+    """Running means of the costs that a stage measures."""
 
     def __init__(self) -> None:
         self.keys = 0.0
-        """Keys that a batch touches."""
+        """The number of keys that a batch touches."""
         self.risk = 0.0
-        """Share of the keys touched lately that had to go back."""
+        """The share of recently touched keys that had to go back."""
         self.breach = 0.0
-        """Share of them that had to go back to before what was certain."""
+        """The share of them that had to go back to something that was certain."""
         self._process = _Rate()
         self._snapshot = _Rate()
 
@@ -65,26 +65,26 @@ class Costs:
         return self._snapshot.value
 
     def note_run(self, seconds: float, events: int, keys: int) -> None:
-        """Events were handled: how long it took, and how many keys were saved on the way."""
-        # To touch a key takes more than its snapshot. If that counted as the price of events, it
-        # would ask for more snapshots, and so rise further.
+        """Note that events were handled: how long it took, and how many keys were saved."""
+        # Touching a key takes longer than its snapshot. If the rest were counted as handling time,
+        # it would call for more snapshots, and so grow further.
         touching = keys if CALM * keys <= events else CALM * keys
-        # Never nothing: a rate of 0 would cap all that is noted after it at 0.
+        # Never 0: a rate of 0 would clip everything that is noted later to 0.
         self._process.note(max(seconds - touching * self.snapshot, seconds / 10), events)
 
     def note_snapshot(self, seconds: float) -> None:
-        """A key was saved."""
+        """Note that a key was saved."""
         self._snapshot.note(seconds, 1)
 
     def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
-        """A batch is done: so many keys had to go back, so many of them further than expected."""
+        """A batch is done: how many keys were disturbed, broke the slack, and were touched."""
         self.risk = _fade(self.risk, min(1.0, disturbed / max(keys, 1)))
         self.breach = _fade(self.breach, min(1.0, breaches / max(keys, 1)))
         self.keys = _fade(self.keys, float(keys))
 
 
 class SnapshotModel(Protocol):
-    """Decides on snapshots."""
+    """Decides when to take snapshots."""
 
     def length(self, costs: Costs, *, speculative: bool) -> int:
         """How many events to handle before the next snapshot, 1 or more."""
@@ -93,7 +93,7 @@ class SnapshotModel(Protocol):
 
 @dataclass(frozen=True)
 class EveryEvents:
-    """A snapshot every n events; with n = 1 that of the paper *speculation*."""
+    """A snapshot every n events; n = 1 is the rule of the paper *speculation*."""
 
     n: int = 1
 
@@ -103,7 +103,7 @@ class EveryEvents:
 
 @dataclass(frozen=True)
 class EverySpeculative:
-    """A snapshot every n events that may have to be taken back, and every 1,000 of the others."""
+    """A snapshot every n speculative events, and every 1,000 of the others."""
 
     n: int = 1
 
@@ -113,16 +113,17 @@ class EverySpeculative:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A snapshot as soon as the expected replay since the last one costs more than it.
+    """A snapshot as soon as the expected replay since the last one costs more than the snapshot.
 
-    The thesis' rule `n * t_process > t_snapshot`, weighted by how often speculation has failed
-    lately, and counted by key: a key is saved when it is touched, and only disturbed keys go back.
-    What is certain when it is handled is gone back to only if an event breaks the slack.
+    This is the thesis' rule `n * t_process > t_snapshot`, weighted by how often speculation has
+    failed recently, and counted by key: a key is saved when it is touched, and only disturbed keys
+    go back. Events that are certain when they are handled are replayed only if an event breaks the
+    slack.
     """
 
     def length(self, costs: Costs, *, speculative: bool) -> int:
         replay = costs.process * (costs.risk if speculative else costs.breach)
-        # So many events of one key; others come between them.
+        # `saving / replay` events of one key; events of other keys come between them.
         saving = BURDEN * costs.snapshot * max(costs.keys, 1.0)
         return LONGEST if saving >= LONGEST * replay else max(1, math.ceil(saving / replay))
 

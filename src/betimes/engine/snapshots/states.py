@@ -1,9 +1,9 @@
 """Snapshots of detectors: copies of their state that nothing else can change.
 
 A state whose attributes are immutable values, arrays, or flat containers of such values, is copied
-attribute by attribute (immutable values cost a reference). Anything deeper is copied by
-`copy.deepcopy`, which also keeps shared references. A detector with its own `snapshot()` and
-`restore(state)` is asked.
+attribute by attribute (an immutable value costs a reference). Anything deeper is copied with
+`copy.deepcopy`, which also preserves shared references. A detector can define its own `snapshot()`
+and `restore(state)` instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLAT: dict[type, Callable[[Any], Any]] = {
 }
 
 Snapshot = Any
-"""What a detector's state looks like from outside: a dictionary, or its own snapshot."""
+"""The state of a detector: a dictionary of attributes, or what its `snapshot()` returned."""
 
 
 class Absent:
@@ -55,7 +55,7 @@ def _is_flat(value: Any) -> bool:
 def copy_state(state: dict[str, Any], like: dict[str, Any] | None = None) -> dict[str, Any]:
     """A copy that shares nothing mutable with the original.
 
-    What is equal in `like`, an earlier copy, is shared with it instead of copied again.
+    Values that equal those in `like`, an earlier copy, are shared instead of copied.
 
     >>> state = {"n": 1, "seen": {1, 2}}
     >>> copied = copy_state(state)
@@ -80,7 +80,7 @@ def copy_state(state: dict[str, Any], like: dict[str, Any] | None = None) -> dic
 
 
 def _apart(values: Iterable[Any]) -> bool:
-    """Whether no two of the containers are one and the same."""
+    """Whether no two of the containers are the same object."""
     containers = [id(value) for value in values if type(value) in _FLAT]
     return len(containers) == len(set(containers))
 
@@ -99,10 +99,10 @@ def same_state(one: Snapshot, other: Snapshot) -> bool:
     if isinstance(one, np.ndarray):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        # What is not known yet, NaN, is the same as it was.
+        # NaN equals NaN here: a value that is still unknown has not changed.
         return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
     if isinstance(one, dict):
-        # In the same order: a detector can see it.
+        # Including the order of the keys: a detector can see it.
         return list(one) == list(other) and same_state([*one.values()], [*other.values()])
     if isinstance(one, list | tuple | deque):
         kinds = list(map(type, one))
@@ -128,19 +128,19 @@ class Snapshotter:
         self.take(sample)
 
     def make(self) -> Any:
-        """A detector in its first state."""
+        """A detector in its initial state."""
         try:
             return self._maker.make()
         except Exception as error:
             raise DetectorError(
-                f"detector {self._name!r} cannot be made: {type(error).__name__}: {error}; add a "
-                "class that needs no arguments, a factory, or an object that can be copied"
+                f"detector {self._name!r} cannot be created: {type(error).__name__}: {error}; add "
+                "a class that needs no arguments, a factory, or an object that can be copied"
             ) from error
 
     def take(self, detector: Any, like: Snapshot = None) -> Snapshot:
-        """The detector's state, safe from what the detector does next.
+        """The detector's state, unaffected by what the detector does next.
 
-        What is equal in `like`, an earlier snapshot, is shared with it.
+        Values that equal those in `like`, an earlier snapshot, are shared with it.
         """
         if self.stateless:
             return None
@@ -180,11 +180,11 @@ class Snapshotter:
         return detector
 
     def restored(self, saved: Snapshot) -> Any:
-        """A detector in a saved state, or in its first one if there was none."""
+        """A detector in a saved state, or in its initial state if it did not exist."""
         return self.make() if saved is ABSENT else self.restore(saved)
 
     def size(self, snapshots: Iterable[Snapshot]) -> int:
-        """What snapshots take in bytes; what they share counts once."""
+        """The size of snapshots in bytes; what they share counts once."""
         sizes: dict[int, int] = {}
         for saved in snapshots:
             for part in (saved, *(saved.values() if isinstance(saved, dict) else ())):

@@ -1,15 +1,15 @@
-"""A stage: one detector behind its ordering unit. The driver of the protocol, the same for all.
+"""A stage: one detector behind its ordering unit. It drives the protocol, the same for all tactics.
 
-A stage takes what arrives in a batch, once, and tells what that changes:
+A stage takes in what arrives in a batch, all at once, and tells its readers what that changes:
 
 1. The ordering unit says which events may be handled now, and up to where order is certain.
-2. Events that come too late are put aside, if the policy says so or history is gone.
-3. The tactic handles the others. Those that land before others that were handled, and handled
-   events that were taken back from below, disturb the keys they belong to; these go back.
+2. Events that come too late are put aside if the policy says so, or if their history is gone.
+3. The tactic handles the others. Events that land before handled ones, and handled events that were
+   taken back from below, disturb their keys; these go back.
 4. Old and new outputs are compared by identity, which is content: what is in both has not changed.
-   With full retraction all outputs since the disturbance are taken back and published again.
-5. Outputs whose cause, and all that stands before it, is settled and itself final become final.
-6. What is older than anybody may still ask for is forgotten.
+   With full retraction, all outputs since the disturbance are taken back and published again.
+5. An output becomes final once everything up to its cause is settled and itself final.
+6. What nobody can ask for any more is forgotten.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 class Stage:
     """One detector, its ordering unit, and the tactic that runs it.
 
-    It has more attributes than most classes: each is one part of the protocol above.
+    It has more attributes than most classes, because each is one part of the protocol above.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Stage:
         self._row = 0
         """The unit's number of the next arrival."""
         self._suspects: dict[int, tuple[Event, int]] = {}
-        """Clock events that may be absurd, by the unit's row number, with their arrivals."""
+        """Clock events in doubt, by the unit's row number, with their arrivals."""
 
     def read_from(self, stages: Sequence[Stage]) -> None:
-        """These stages publish what this one subscribes to."""
+        """Read what these stages publish."""
         self.below = tuple(stages)
         self._finalities = tuple(stage.finality for stage in stages)
 
     # One batch
 
     def arrivals(self, inputs: Inputs) -> Arrivals:
-        """What of a batch of input events arrives here; nothing is taken in yet."""
+        """Sort out which input events of a batch arrive here; nothing is taken in yet."""
         return self.tactic.read(inputs)
 
     def step(
         self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
     ) -> News:
-        """Take what arrives in a batch; `first` is the number of the batch's first arrival."""
+        """Take in what arrives in a batch; `first` is the number of its first arrival."""
         began = self._time()
         news = News()
         self._hear(arrivals, deleted, confirmed, first)
@@ -122,7 +122,7 @@ class Stage:
         return news
 
     def finish(self, last: int, time: int) -> News:
-        """The stream has ended at this time: handle what is left; everything is final."""
+        """The stream has ended at this time: handle what is left; everything becomes final."""
         began = self._time()
         news = News()
         self._outputs.path = Path(self._outputs.path.end)
@@ -137,7 +137,7 @@ class Stage:
     def _hear(
         self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
     ) -> None:
-        """What the stages below have taken back, confirmed and published."""
+        """Take note of what the stages below have taken back, confirmed and published."""
         unsure = self.finality.unsure
         for output in deleted:
             unsure.pop(output.id, None)
@@ -165,7 +165,7 @@ class Stage:
         *,
         ends: bool = False,
     ) -> None:
-        """Have the tactic handle what the unit hands out, and tell what comes of it."""
+        """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
         events, rows = self.tactic.take(*_first_handed(answer, at, row))
         events = self._lateness.sift(events, rows, finality, news)
@@ -194,11 +194,11 @@ class Stage:
         finality, repairs = self.finality, self._lateness.repairs
         told = 0 if before[0] == NEVER else before[1]
         if repairs and _steady(clock, slack, told):
-            # The common case: most is certain where the clock is furthest.
+            # The common case: the furthest clock decides.
             newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(told, 1))
             return
-        # As long as nothing is learned, the newest instant stays open.
+        # Until something has been learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
         if clock[0] == NEVER:
             certain[clock == NEVER] = -1
@@ -212,7 +212,7 @@ class Stage:
                 news.notices.append((int(arrivals.at[index]), ts))
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
-        """How far time comes with each arrival, if the detector wants to know.
+        """How far time comes with each arrival, if the detector has deadlines.
 
         It comes as far as events are released.
         """
@@ -224,7 +224,7 @@ class Stage:
         return np.maximum.accumulate(bounds)
 
     def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, news: News) -> None:
-        """Report clock events that were put aside; remember those that may be."""
+        """Report clock events that were rejected; remember those that still may be."""
         rejected, open_ = answer.step.rejected, self.unit.suspect_rows
         if not (len(rejected) or open_ or self._suspects):
             return
@@ -234,22 +234,20 @@ class Stage:
         self._suspects = {
             number: self._suspects.get(number) or arrivals.one(number - row) for number in open_
         }
-        if len(rejected):
-            self.tactic.drop(rejected)
 
     # Outputs
 
     def _publish(self, outputs: list[Output], news: News) -> None:
-        """Tell outputs."""
+        """Publish outputs."""
         news.inserted += outputs
         self.finality.publish(outputs)
         for observer in self._observers:
             observer.made(self, outputs)
 
     def _republish(self, replay: Replay, news: News) -> None:
-        """Tell what a replay changed: the differences, or all since if retraction is full.
+        """Publish what a replay changed: the differences, or everything if retraction is full.
 
-        The technique is that of the replay: one that ended early has not seen all since.
+        The replay decides which: one that stopped early has not seen everything since.
         """
         old, new = replay.old, replay.new
         for observer in self._observers:
@@ -269,8 +267,8 @@ class Stage:
                     output.why = replay.why
             news.deleted += gone
         else:
-            # A detector per batch may be handed its events in other batches, and so tell other
-            # causes than before.
+            # A per-batch detector may get its events in other batches this time, and so report
+            # other causes.
             since = min([replay.place, *(output.cause for output in gone)])
             gone = [output for output in old if output.cause >= since]
             stay -= {id(output) for output in gone}
@@ -283,7 +281,7 @@ class Stage:
         self._publish([output for output in new if id(output) not in stay], news)
 
     def _settle(self, news: News) -> None:
-        """Outputs become final; what is older than anybody may still ask for is forgotten."""
+        """Outputs become final; what nobody can ask for any more is forgotten."""
         finality = self.finality
         finality.advance()
         self.counts.errors += self._failures.judge(finality.final_to)
@@ -298,11 +296,11 @@ class Stage:
     # Readings
 
     def load(self) -> Load:
-        """What the stage did since it was asked last."""
+        """What the stage did since the last call."""
         return self._load.read(self.unit.stats.slack)
 
     def stats(self, span: float) -> DetectorStats:
-        """Readings; `span` is the time for which the last load counts."""
+        """Readings; `span` is the time that the last load covers."""
         unit, counts = self.unit.stats, self.counts
         snapshots, snapshot_bytes = self.tactic.snapshots()
         return DetectorStats(
@@ -332,7 +330,7 @@ class Stage:
     # Checkpoints
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to resume elsewhere, as data."""
+        """Everything needed to resume elsewhere, as data."""
         tactic = self.tactic.state_of()
         outputs = list(self.tactic.outputs())
         number = {id(output): number for number, output in enumerate(outputs)}
@@ -370,7 +368,7 @@ class Stage:
 
 
 class _Meter:
-    """What a stage does between two looks at it."""
+    """Measures what a stage does between two readings."""
 
     def __init__(self, counts: StageCounts) -> None:
         self._counts = counts
@@ -390,14 +388,14 @@ class _Meter:
 
 
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:
-    """Whether the clock is known all along, and the slack stays what it was."""
+    """Whether the clock is known throughout, and the slack does not change."""
     if len(clock) == 1:
         return bool(clock[0] != NEVER and slack[0] == told)
     return bool(clock.min() != NEVER and (slack == told).all())
 
 
 def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
-    """What the unit hands out for the first time, in order: rows, times, arrivals of it."""
+    """What the unit hands out for the first time, in order: rows, times and arrivals."""
     released, replayed = answer.released, answer.replayed
     rows, ts, places = released.rows, released.ts, released.at
     if len(replayed) or len(answer.late):

@@ -1,10 +1,10 @@
-"""Executing user code on an ordered slice: a state in, what was made and the state after it out.
+"""Executing user code on an ordered slice: a state goes in, outputs and the new state come out.
 
-Nothing here knows about history, identity or time: that is for those who commit what was made. So
-an execution may happen anywhere that has the detector's code, a snapshot and the events.
+Nothing here knows about history, identity or time: committing the outputs is a separate step. So an
+execution can happen anywhere that has the detector's code, a snapshot and the events.
 
-Where a detector fails, the slice is handed over again in halves, and these in halves, until the
-events at which it fails are found; the detector continues as if it had not been asked about them.
+If a detector fails, it gets the slice again in halves, and these in halves, until the events at
+which it fails are found. It then continues as if it had never seen them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from betimes.engine.stages.runner import DetectorFailed, Made, Runner, Slice
 
 
 class Done(NamedTuple):
-    """What came of an execution."""
+    """The result of an execution."""
 
     made: Made
     detector: Any
-    """In the state after it; perhaps not the one that was handed in."""
+    """In the state after it; it may be another object than the one that was passed in."""
     failures: list[tuple[int, DetectorFailed]]
     """The rows at which it fails."""
 
@@ -35,7 +35,7 @@ class Execution:
         self._tried = self.states.stateless
 
     def run(self, detector: Any, events: Slice) -> Made:
-        """Hand a slice to a detector; if it fails, nobody knows its state."""
+        """Hand a slice to a detector; if it fails, its state is unknown."""
         return self.runner.run(self.runner.method(detector), events)
 
     def execute(self, detector: Any, saved: Snapshot, events: Slice) -> Done:
@@ -46,13 +46,13 @@ class Execution:
             return self.run_with_care(saved, events)
 
     def try_state(self, detector: Any) -> None:
-        """Save a state once: one that cannot be saved is better known now than when it must be."""
+        """Save a state once, so that a state that cannot be saved is found early."""
         if not self._tried:
             self.states.take(detector)
             self._tried = True
 
     def run_with_care(self, saved: Snapshot, events: Slice) -> Done:
-        """Hand a slice to a detector in a saved state; where it fails, it is not asked."""
+        """Hand a slice to a detector in a saved state, without the events at which it fails."""
         detector = self.states.restored(saved)
         try:
             return Done(self.run(detector, events), detector, [])
@@ -74,5 +74,5 @@ class Execution:
 
 
 def part(events: Slice, low: int, high: int) -> Slice:
-    """Some of the events that follow each other."""
+    """A range of the events."""
     return events[low:high] if isinstance(events, list) else events.part(low, high)

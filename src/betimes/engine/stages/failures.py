@@ -1,7 +1,7 @@
-"""Where detectors fail, as things stand.
+"""Failures of detectors, as far as they are known.
 
-A failure may be the fault of an event that has not arrived yet, so it counts only if it still
-stands when its place is final. Then it stops the engine, or is counted, as `errors=` says.
+A failure may be due to an event that has not arrived yet, so it only counts if it persists when its
+place is final. Then it stops the engine or is counted, as `errors=` says.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Where = tuple[Any, Place]
 
 
 class Failures:
-    """The failures of one detector that may still turn out to be none."""
+    """The failures of one detector that a replay may still remove."""
 
     def __init__(self, errors: str) -> None:
         self._stops = errors == "stop"
@@ -33,13 +33,13 @@ class Failures:
             self._open[key, place] = failure
 
     def mend(self, key: Any, low: Place, high: Place) -> None:
-        """Between these places the detector of a key does not fail any more."""
+        """Between these places, the detector of a key no longer fails."""
         if self._open:
             for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
                 del self._open[where]
 
     def judge(self, final_to: int) -> int:
-        """A failure whose place is final is the detector's own: raise it, or count it."""
+        """A failure whose place is final is the detector's fault: raise it, or count it."""
         ripe = [where for where in self._open if where[1][0] <= final_to] if self._open else []
         for where in ripe:
             failure = self._open.pop(where)
@@ -49,12 +49,12 @@ class Failures:
         return len(ripe)
 
     def forget(self, before: int) -> None:
-        """Nobody will come back to places before this time."""
+        """Nothing goes back to places before this time."""
         if self._judged:
             self._judged = {where for where in self._judged if where[1][0] >= before}
 
     def state_of(self) -> tuple[dict[Where, str], set[Where]]:
-        """All that must be kept to resume elsewhere."""
+        """Everything needed to resume elsewhere."""
         return {where: str(error) for where, error in self._open.items()}, self._judged
 
     def resume(self, kept: tuple[dict[Where, str], set[Where]]) -> None:

@@ -1,7 +1,7 @@
-"""Finality: how far a stage's order is certain, and which of its outputs stand for good.
+"""Finality: how far a stage's order is certain, and which of its outputs are final.
 
-An output is final once everything up to its cause is settled, and all inputs up to there are final
-themselves. What is older than that by `retention` is forgotten: no late event is repaired there.
+An output is final once everything up to its cause is settled and all inputs up to there are final.
+History that is older than that by `retention` is forgotten, and late events there are not repaired.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from betimes.engine.stats import StageCounts
 
 
 class Finality:
-    """What of a stage is certain, final, and remembered."""
+    """What is certain, final and remembered at a stage."""
 
     def __init__(self, retention: int, counts: StageCounts) -> None:
         self._retention = retention
         self._counts = counts
         self.settled = -1
-        """Order is certain up to this time, as far as the clock tells."""
+        """Order is certain up to this time, judging by the clock."""
         self.final_to = -1
         """Everything up to this time is settled and final."""
         self.horizon = -1
-        """What lands here or before comes too late: history is gone."""
+        """An event that lands here or before comes too late: history is gone."""
         self.reach = -1
-        """Nothing before this time will be gone back to."""
+        """Nothing goes back to before this time."""
         self.unsure: dict[str, int] = {}
-        """Outputs from below that are not final yet: their times."""
+        """The times of outputs from below that are not final yet."""
         self.open: dict[str, Output] = {}
         """Outputs of this stage that are not final yet."""
         self._dated_back = 0
 
     def certain(self) -> int:
-        """Events up to this time can only be disturbed by one that breaks the slack."""
+        """Only an event that breaks the slack can disturb events up to this time."""
         unsure = self.unsure
         return min(self.settled, min(unsure.values()) - 1) if unsure else self.settled
 
     def may_change_from(self) -> int:
-        """No output of an earlier time will be taken back any more."""
+        """No output of an earlier time can be taken back any more."""
         return self.horizon - self._dated_back
 
     def publish(self, outputs: Iterable[Output]) -> None:
-        """Outputs were made; what is certain already is final at once, the others wait for it."""
+        """Outputs were made: those that are certain are final at once, the others stay open."""
         certain, open_, dated_back = self.certain(), self.open, self._dated_back
         made = first = last = finals = 0
         for output in outputs:
@@ -85,7 +85,7 @@ class Finality:
         return found
 
     def move_horizon(self, below: Iterable[Finality]) -> int:
-        """How far back anybody may still have to go; the stages below may change from there on."""
+        """How far back this stage may still have to go, given the stages below it."""
         horizon = self.final_to - self._retention
         if horizon > self.horizon:
             self.horizon = horizon
@@ -96,7 +96,7 @@ class Finality:
         return reach
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to resume elsewhere, without the open outputs."""
+        """Everything needed to resume elsewhere, without the open outputs."""
         return {
             "unsure": self.unsure,
             "settled": (self.settled, self.final_to),
@@ -111,7 +111,7 @@ class Finality:
 
 
 def _settling(output: Output, ts: int) -> int:
-    """How long after `ts` an output would have settled had events come singly."""
+    """How long after `ts` an output would have settled if events had come one by one."""
     settled = output.cause[0] + output.slack
     when = output.detected_at if output.detected_at > settled else settled
     return when - ts if when > ts else 0

@@ -28,7 +28,7 @@ class Lateness:
 
     @property
     def repairs(self) -> bool:
-        """Whether events that break the slack are handled all the same."""
+        """Whether events that break the slack are handled anyway."""
         return self._policy == "repair"
 
     def note(self, arrivals: Arrivals, certain: Ints, before: int, row: int) -> None:
@@ -40,7 +40,7 @@ class Lateness:
             self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
 
     def sift(self, events: Handed, rows: Ints, finality: Finality, news: News) -> Any:
-        """The events without those that come too late, which are told."""
+        """The events without those that come too late, which go into the news."""
         ts = events.ts
         if not len(ts) or not (self._too_late or ts.min() <= finality.horizon):
             return events
@@ -56,10 +56,10 @@ class Lateness:
                 late_by = finality.settled - int(ts[index]) if late_by is None else late_by
                 which = repr(events.place(index)[2])
                 news.late.append((events.event(index), late_by, which))
-        return events.pick(np.flatnonzero(~late).tolist()) if late.any() else events
+        return events.pick(np.flatnonzero(~late)) if late.any() else events
 
     def state_of(self) -> tuple[dict[int, int], set[str]]:
-        """All that must be kept to resume elsewhere."""
+        """Everything needed to resume elsewhere."""
         return self._too_late, self.aside
 
     def resume(self, kept: tuple[dict[int, int], set[str]]) -> None:

@@ -1,7 +1,7 @@
-"""Observers: what happens at a stage, told to those who want to know.
+"""Observers: they are told what happens at a stage.
 
-Calibration, statistics and tests look at stages through this interface instead of reaching inside.
-An observer must not change what it is shown. A stage without observers does nothing for them.
+Calibration, statistics and tests watch stages through this interface instead of reaching inside. An
+observer must not change what it is shown. Without observers, a stage does no extra work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Override what you want to see; everything else is ignored.
+    """Override the methods for what you want to see; the others do nothing.
 
     >>> class Counter(Observer):
     ...     made_here = 0
@@ -28,9 +28,9 @@ class Observer:
     """
 
     def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
-        """A batch came to the ordering unit; the answer has what it released and settled.
+        """A batch came to the ordering unit; the answer says what it released and settled.
 
-        At the end of the stream, an empty batch comes, and the answer has all that was held.
+        At the end of the stream, the batch is empty, and the answer has everything that was held.
         """
 
     def replayed(self, stage: Stage, key: Any, events: int) -> None:

@@ -1,10 +1,10 @@
 """How a stage takes back what turned out wrong (paper *speculation*, section 4.3).
 
-Full retraction voids everything that the detector published after the disturbance and publishes it
-again. On-demand retraction replays first and tells only the differences; it must compare states to
-know when it may stop. Which is better depends on the detector, and `auto` finds out: it weighs the
-time that comparing takes against the handling that was spared, here and above. If comparing does
-not pay, it goes over to full retraction, and tries again now and then.
+Full retraction voids everything that the detector published after the disturbance, and publishes it
+again. On-demand retraction replays first and publishes only the differences; it has to compare
+states to know when it may stop. Which is better depends on the detector, and `auto` finds out: it
+weighs the time spent comparing against the handling that was spared, here and above. If comparing
+does not pay, it switches to full retraction, and tries again now and then.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ TECHNIQUES: tuple[Technique, ...] = ("full", "on-demand", "auto")
 _TRIAL = 32
 """Replays after which `auto` judges."""
 _CLEAR = 4
-"""Or so many, if comparing took so many times what it was worth."""
+"""It judges after this many if comparing cost this many times what it gained."""
 _PAUSE = 256
-"""Replays with full retraction after which `auto` tries on demand again; twice as many after every
-trial that brings nothing, up to `_LONGEST`."""
+"""Full replays after which `auto` tries on demand again; the number doubles after every trial that
+gains nothing, up to `_LONGEST`."""
 _LONGEST = 65_536
 
 
@@ -39,7 +39,7 @@ class Retraction:
         self.on_demand = technique != "full"
         self.reason = "as configured"
         if technique == "auto":
-            self.reason = "on demand, until there is something to judge by"
+            self.reason = "on demand, until there are enough replays to judge by"
         self._pause = _PAUSE
         self._begin()
 
@@ -50,9 +50,10 @@ class Retraction:
     def note(
         self, *, outputs: int, changed: int, spared: int, comparing: float, handling: float
     ) -> None:
-        """A replay touched so many outputs, of which some changed, and spared so many events.
+        """Note a replay: how many outputs it touched and changed, and how many events it spared.
 
-        It spent `comparing` seconds on states; to handle an event takes `handling` seconds.
+        It spent `comparing` seconds on comparing states; handling an event takes `handling`
+        seconds.
         """
         if self.technique != "auto":
             return
@@ -61,7 +62,7 @@ class Retraction:
         self._same += outputs - changed
         self._spared += spared
         self._cost += comparing
-        # An output that does not travel spares at least one event its handling above.
+        # An output that is not published again spares the stages above at least one event.
         self._gain += (spared + 2 * (outputs - changed)) * handling
         clear = self._replays >= _CLEAR and self._cost > _CLEAR * self._gain
         if self._replays >= _TRIAL or clear if self.on_demand else self._replays >= self._pause:
@@ -70,14 +71,14 @@ class Retraction:
     def _judge(self) -> None:
         if not self.on_demand:
             self.on_demand = True
-            self.reason = "on demand again, to see whether it pays by now"
+            self.reason = "on demand again, to see whether it pays now"
         else:
             self.on_demand = self._gain >= self._cost
             self._pause = _PAUSE if self.on_demand else min(2 * self._pause, _LONGEST)
             self.reason = (
                 f"{'on demand' if self.on_demand else 'full'}: in {self._replays} replays "
                 f"{self._same} of {self._outputs} outputs stayed as they were and {self._spared} "
-                f"events were spared, worth {self._gain * 1e3:.2g} ms; to compare states took "
+                f"events were spared, worth {self._gain * 1e3:.2g} ms; comparing states took "
                 f"{self._cost * 1e3:.2g} ms"
             )
         self._begin()

@@ -1,4 +1,4 @@
-"""Calling detectors, and saying what went wrong when they fail."""
+"""Calling detectors, and reporting what went wrong when they fail."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 
 Slice = list[Event] | EventBatch
-"""Ordered events of one key: objects, or, for a detector per batch, columns."""
+"""Ordered events of one key: objects, or, for a per-batch detector, columns."""
 
 PATIENCE = 100_000
-"""So often in a row a detector may set a deadline that has passed already."""
+"""How often in a row a detector may set a deadline that has already passed."""
 
 
 class DetectorFailed(DetectorError):
-    """A detector raised, or made what it must not."""
+    """A detector raised an error, or made something that it must not make."""
 
 
 class Due(msgspec.Struct, gc=False):
-    """What a detector made because a time had come."""
+    """What a detector made because its deadline had passed."""
 
     ts: int
     event: Event
 
 
 class Made(NamedTuple):
-    """What was made of a slice: rows of it, in order, and the events made from them."""
+    """What was made from a slice: row numbers, in order, and the event made at each."""
 
     rows: list[int]
     events: list[Any]
@@ -47,7 +47,7 @@ def listed(result: Any) -> list[Any]:
 
 
 class Timed:
-    """A detector with deadlines, as one method: time first, then the event."""
+    """Calls a detector with deadlines: first time passes, then it gets the event."""
 
     def __init__(self, detector: Any) -> None:
         self.__self__ = detector
@@ -65,7 +65,7 @@ class Timed:
         return made
 
     def until(self, ts: int) -> list[Due]:
-        """Time has come to `ts`."""
+        """Let time pass up to `ts`."""
         made: list[Due] = []
         detector = self.__self__
         for _ in range(PATIENCE):
@@ -84,7 +84,7 @@ class Timed:
 
 
 class Runner:
-    """Hands events to a detector of any kind and collects what it makes."""
+    """Hands events to a detector of any kind, and collects what it makes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -92,7 +92,7 @@ class Runner:
         self._batch = node.maker.kind == "batch"
 
     def method(self, detector: Any) -> Any:
-        """What is called for an event (or a batch of them)."""
+        """The function to call for an event (or for a batch)."""
         if self.node.maker.kind == "function":
             return detector
         if self.node.maker.timed:
@@ -100,7 +100,7 @@ class Runner:
         return detector.on_batch if self._batch else detector.on_event
 
     def run(self, method: Any, events: Slice) -> Made:
-        """Hand ordered events of one key to a detector; what it makes, in the order of the rows."""
+        """Hand ordered events of one key to a detector; return what it makes, in row order."""
         if self._batch:
             batch = EventBatch.from_rows(events) if isinstance(events, list) else events
             return self._run_batch(method, batch)
@@ -130,7 +130,7 @@ class Runner:
         events: Sequence[Event],
         keys: Sequence[Any],
     ) -> Made:
-        """Hand events to the detectors of their keys; `touch` gives the method of a new key."""
+        """Hand events to the detectors of their keys; `touch` returns the method of a new key."""
         rows: list[int] = []
         made: list[Any] = []
         event, method = None, None
@@ -184,7 +184,7 @@ class Runner:
         return Made(rows, events)
 
     def _check(self, made: Iterable[Any]) -> None:
-        """Refuse what is no event, or of a type that was not declared."""
+        """Refuse anything that is not an event, or whose type was not declared."""
         for item in made:
             event = item.event if type(item) is Due else item
             if type(event) is not Event:
@@ -209,5 +209,5 @@ class Runner:
         state = getattr(detector, "__dict__", detector) if own is None else own()
         return DetectorFailed(
             f"detector {self.node.name!r} failed at {event!r}: {type(error).__name__}: {error}; "
-            f"its state then: {state!r}"
+            f"its state: {state!r}"
         )

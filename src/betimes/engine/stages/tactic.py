@@ -1,24 +1,24 @@
 """The protocol between the driver of a stage and its tactic.
 
 The driver (`Stage`) knows order: what arrives, what the ordering unit hands out, what comes too
-late, what is final, what is told. A **tactic** knows events: how they are kept until they are
-handed out, how they are handled, and how to go back when one lands before others that were
-handled. There is a folder for each tactic; which one runs a detector, the detector's description
-says (`Node.tactic`).
+late, what is final, what is published. A **tactic** knows events: how they are kept until they are
+handed out, how they are handled, and how to go back when one lands before handled ones. Each tactic
+has a folder; the detector's description says which one runs it (`Node.tactic`).
 
-A batch goes like this; the contract suite (`tests/engine/test_tactics.py`) checks it for each:
+This is the course of a batch; the contract suite (`tests/engine/test_tactics.py`) checks it for
+each tactic:
 
-1. `read`: what of a batch of input events arrives here. Bad events are named; nothing changes.
-2. `put`: arrivals are kept by the unit's row numbers. Above the first level, `join` puts outputs
-   of other stages among them, and `withdraw` takes one out that was taken back.
-3. `take`: the unit hands out rows; the tactic gives the events, in order of their places.
-4. `handle`: events behind what was handled are put in their places and their keys go back; the
-   others follow; then time passes. The tactic yields outputs and replays as they happen, and the
-   driver tells them before it asks for more.
+1. `read`: which input events of a batch arrive here. A bad event is an error; nothing changes.
+2. `put`: arrivals are kept by the unit's row numbers. Above the first level, `join` adds outputs of
+   other stages to them, and `withdraw` removes one that was taken back.
+3. `take`: the unit hands out rows; the tactic returns the events, in order of their places.
+4. `handle`: events that land before handled ones are put in their places, and their keys go back;
+   the others follow; then time passes. The tactic yields outputs and replays as they happen, and
+   the driver publishes each before it asks for the next.
 5. `tidy`, `forget`: what nobody can ask for any more is dropped.
 
-Invariant: the outputs a tactic remembers are those that the detector makes when it is handed, key
-by key and in order, the events it remembers, starting from its first snapshot.
+Invariant: the outputs that a tactic remembers are those that the detector makes from the remembered
+events, handed over key by key and in order, starting from the first snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ END = 2**63 - 1
 NOTHING: Ints = np.empty(0, np.int64)
 
 _MASKS = 64
-"""Batches come with their types in many orders; this many of them are remembered."""
+"""Batches list their types in many orders; this many of these are remembered."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Setting:
         return {}
 
     def masks(self, types: tuple[str, ...]) -> tuple[Mask, Mask]:
-        """Which of the types of a batch it takes, and which concern it at all."""
+        """Which types of a batch it takes, and which it needs at all."""
         known = self._masks.get(types)
         if known is None:
             if len(self._masks) >= _MASKS:
@@ -88,25 +88,25 @@ class Setting:
         return known
 
     def _sees(self, type: str) -> bool:
-        """Whether input events of this type concern it: it takes them, or they move its clock."""
+        """Whether it needs input events of this type: it takes them, or they move its clock."""
         clock = self.clock
         moves = clock is None or EVERY in clock or type in clock or type == TICK
         return moves or self.node.takes(type)
 
 
 class Moment(NamedTuple):
-    """How far the stage has come, as the driver knows it."""
+    """How far the stage has come, as the driver sees it."""
 
     certain: int
-    """Events up to this time can only be disturbed by one that breaks the slack."""
+    """Only an event that breaks the slack can disturb events up to this time."""
     final_to: int
     """Everything up to this time was final before this batch."""
     reach: int
-    """Nothing before this time will be gone back to."""
+    """Nothing goes back to before this time."""
     last: int
     """The number of the newest arrival."""
     time: int
-    """How far time has come, for detectors that have deadlines."""
+    """How far time has come, for detectors with deadlines."""
 
 
 class Disturbance(msgspec.Struct):
@@ -115,12 +115,12 @@ class Disturbance(msgspec.Struct):
     first: int
     last: int
     place: Place
-    """The earliest place that is not what it was."""
+    """The earliest place that changed."""
     cause: tuple[str, Event]
     """What happened (late, retracted), and to which event."""
     at: int
     breach: bool
-    """Whether it goes back to before what was certain."""
+    """Whether it goes back to something that was certain."""
 
     @property
     def why(self) -> str:
@@ -137,25 +137,25 @@ class Disturbance(msgspec.Struct):
 
 
 class Replay(msgspec.Struct):
-    """What going back led to: outputs before and after, and what on-demand retraction paid."""
+    """The result of going back: outputs before and after, and what comparing cost."""
 
     key: Any
     place: Place
-    """The earliest place that was not what it had been."""
+    """The earliest place that changed."""
     at: int
     """The newest arrival among what was handled."""
     on_demand: bool
     why: str = ""
-    """Why outputs are gone; empty if the outputs say so themselves."""
+    """Why outputs are gone; empty if each output says so itself."""
     old: list[Output] = []
     new: list[Output] = []
     handled: int = 0
     spared: int = 0
     """Events that did not have to be handled again."""
     comparing: float = 0.0
-    """Seconds spent to find out."""
+    """Seconds spent on comparing states."""
     process: float = 0.0
-    """Seconds that it takes to handle an event."""
+    """Seconds to handle an event."""
 
 
 Told = Replay | list[Output]
@@ -175,33 +175,30 @@ class Handed(Protocol):
         """The event itself, with its payload."""
 
     def output(self, row: int) -> Output | None:
-        """The output of another stage that it is, if it is one."""
+        """The output of another stage behind it; None for an input event."""
 
-    def pick(self, rows: list[int]) -> Any:
+    def pick(self, rows: Ints) -> Any:
         """Some of them, of the same kind."""
 
 
 class Tactic(Protocol):
-    """How the events of one detector are kept, handled and gone back to."""
+    """How the events of one detector are kept and handled, and how it goes back."""
 
     weighs: bool
-    """Whether it compares states, so that techniques of retraction differ."""
+    """Whether it compares states, so that the retraction technique makes a difference."""
 
     @property
     def passed(self) -> int | None:
         """How far time has come; None if time makes no difference to the detector."""
 
     def read(self, inputs: Inputs) -> Arrivals:
-        """What of a batch of input events arrives here; bad events are named."""
+        """Which input events of a batch arrive here; a bad event is an error that names it."""
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         """Keep arrivals; `row` is the unit's number of the first."""
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Any, Ints]:
         """The events of these rows, and which rows they are; `at` is when each was handed out."""
-
-    def drop(self, rows: Ints) -> None:
-        """These rows were rejected and will not be handed out."""
 
     def handle(self, events: Any, moment: Moment) -> Iterator[Told]:
         """Handle events, and go back where they disturb what was handled."""
@@ -210,13 +207,13 @@ class Tactic(Protocol):
         """A batch is done; the unit holds these rows."""
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
-        """Forget what was handled before a time; give back the outputs of that time."""
+        """Forget what was handled before a time; return the outputs that are forgotten."""
 
     def outputs(self) -> Iterable[Output]:
         """All outputs that are remembered, in a fixed order."""
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to resume elsewhere, as data; outputs are kept by the driver."""
+        """Everything needed to resume elsewhere, as data; outputs are kept by the driver."""
 
     def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
         """Resume from what `state_of` kept, with the outputs in the same order."""
@@ -226,7 +223,7 @@ class Tactic(Protocol):
         """How many handled events it could go back to."""
 
     def snapshots(self) -> tuple[int, int]:
-        """How many states it could go back to, and what they take in bytes."""
+        """How many states it could go back to, and their size in bytes."""
 
 
 class UpperTactic(Tactic, Protocol):
@@ -237,12 +234,12 @@ class UpperTactic(Tactic, Protocol):
     ) -> Arrivals:
         """Arrivals with outputs of other stages among them.
 
-        `joined` are the columns of both, `at` their arrivals; `was` says where the input events
+        `joined` has the columns of both, `at` their arrivals; `was` says where the input events
         are now, `made` where the outputs are.
         """
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        """An event from below was taken back: its row if it still waits, else its key goes back."""
+        """An output from below was taken back: return its row if it waits, else disturb its key."""
 
 
 TacticMaker = Callable[[Setting], Tactic]

@@ -1,4 +1,4 @@
-"""What compiled patterns take and have handled: events as the compiled loop wants them."""
+"""Events in the form that the compiled loop takes: handed out, and handled."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Floats = npt.NDArray[np.float64]
 
 
 class Finds(Protocol):
-    """Where events are looked up by number."""
+    """Looks up events by number."""
 
     def find(self, numbers: Ints) -> EventBatch: ...
 
 
 class CodedEvents:
-    """Events in order, as the compiled loop wants them."""
+    """Events in order, in the form that the compiled loop takes."""
 
-    __slots__ = ("_store", "events", "own")
+    __slots__ = ("_store", "events", "values")
 
-    def __init__(self, events: Ints, own: Floats, store: Finds) -> None:
+    def __init__(self, events: Ints, values: Floats, store: Finds) -> None:
         self.events = events
         """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
-        self.own = own
+        self.values = values
         """What conditions compare of each."""
         self._store = store
 
@@ -53,15 +53,26 @@ class CodedEvents:
     def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
         return None
 
-    def pick(self, rows: list[int]) -> CodedEvents:
-        return CodedEvents(self.events[:, rows], self.own[:, rows], self._store)
+    def pick(self, rows: Ints) -> CodedEvents:
+        return CodedEvents(self.events[:, rows], self.values[:, rows], self._store)
+
+    def own(self) -> CodedEvents:
+        return self
+
+    def joined(self, more: CodedEvents) -> CodedEvents:
+        events = np.concatenate((self.events, more.events), axis=1)
+        return CodedEvents(events, np.concatenate((self.values, more.values), axis=1), self._store)
+
+    def state_of(self) -> tuple[Ints, Floats]:
+        """Everything needed to resume elsewhere."""
+        return self.events, self.values
 
     def part(self, low: int, high: int) -> CodedEvents:
-        return CodedEvents(self.events[:, low:high], self.own[:, low:high], self._store)
+        return CodedEvents(self.events[:, low:high], self.values[:, low:high], self._store)
 
 
 class ColumnSegment(msgspec.Struct):
-    """Events in order, what they made, and the states of the keys before they touched them."""
+    """Events in order, what they made, and the state of each key before they touched it."""
 
     stamp: int
     events: Ints
@@ -76,7 +87,7 @@ class ColumnSegment(msgspec.Struct):
     def extend(self, more: CodedEvents) -> None:
         """Add events that follow all others."""
         self.events = np.concatenate((self.events, more.events), axis=1)
-        self.own = np.concatenate((self.own, more.own), axis=1)
+        self.own = np.concatenate((self.own, more.values), axis=1)
 
     def insert(self, late: CodedEvents) -> None:
         """Add events at their places."""

@@ -1,4 +1,4 @@
-"""Reading a batch for a compiled pattern: the events that concern it, for the compiled loop."""
+"""Reading a batch for a compiled pattern: the relevant events, ready for the compiled loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ColumnArrivals(Arrivals):
-    """What arrives at a stage of columns: the batch, and of it what concerns the pattern."""
+    """What arrives at a stage of columns: the batch, and the events that concern the pattern."""
 
     __slots__ = ("failed", "found", "own", "part")
 
@@ -40,10 +40,10 @@ class ColumnArrivals(Arrivals):
         self.part = part
         """The events that concern the pattern."""
         self.found = found
-        """The same as the compiled loop wants them."""
+        """The same events in the form that the compiled loop takes."""
         self.own = own
         self.failed = failed
-        """How many events were left out because a condition fails at them."""
+        """How many events were left out because a condition failed on them."""
 
 
 class Reader:
@@ -62,7 +62,7 @@ class Reader:
     def read(
         self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
     ) -> ColumnArrivals:
-        """What arrives: `columns` are what ordering needs, `groups` the engine's own keys."""
+        """What arrives: `columns` is what ordering needs, `groups` are the engine's keys."""
         self.keys.drop()
         self.interned.drop()
         self._failed = 0
@@ -75,16 +75,16 @@ class Reader:
         return ColumnArrivals(batch, columns, at, wanted, part, found, own, self._failed)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
-        """What was read last is taken in."""
+        """Note that what was read last is taken in."""
         self.keys.keep()
         self.interned.keep()
         self._counts.errors += arrivals.failed
 
     def _read(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
-        """The rows that concern the pattern, what they fit, themselves, what is compared of them.
+        """The rows that concern the pattern, the steps they fit, the events, the values to compare.
 
-        Conditions are asked of every event of the types that they name. Where one fails, that is
-        the detector's failure: named, or, with errors="skip", counted and the event left out.
+        Conditions are evaluated for every event of the types that they name. If one fails, the
+        detector has failed: an error, or with errors="skip", the event is counted and left out.
         """
         try:
             wanted, bits = self._program.read(batch)
@@ -101,7 +101,7 @@ class Reader:
         return self._read_singly(batch)
 
     def _read_singly(self, batch: EventBatch) -> tuple[Ints, Ints, EventBatch, Floats]:
-        """The same event by event, so that only those are left out that fail."""
+        """The same, event by event, so that only failing events are left out."""
         parts = [self._read(batch.part(row, row + 1)) for row in range(len(batch))]
         wanted = np.concatenate([row + part[0] for row, part in enumerate(parts)])
         bits = np.concatenate([part[1] for part in parts], axis=1)

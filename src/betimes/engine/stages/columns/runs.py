@@ -1,4 +1,4 @@
-"""The runs of a compiled pattern: arrays that grow, handed to the compiled loop and cleaned up."""
+"""The runs of a compiled pattern: growing arrays for the compiled loop, cleaned up now and then."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class PartialMatches:
         self._undo = np.empty((2, _ROOM), np.int64)
         self._counts = np.zeros(kernel.N_COUNT, np.int64)
         self._kept = 0
-        """How many runs there were after the last cleaning up."""
+        """How many runs were left after the last clean-up."""
 
     def know(self, keys: int) -> None:
-        """There are so many keys."""
+        """Make room for this many keys."""
         if keys > len(self.heads):
             more = max(keys, 2 * len(self.heads)) - len(self.heads)
             nobody = np.full(more, -1, np.int64)
@@ -49,9 +49,9 @@ class PartialMatches:
     def handle(
         self, events: Ints, own: Floats, stamp: int, todo: Flags = EVERYBODY
     ) -> tuple[Ints, Ints]:
-        """Handle events, of some keys or of all; return the matches, and the states before.
+        """Handle events of some keys or of all; return the matches and the undo log.
 
-        The states of keys that were touched first since the stamp was last another one.
+        The log has the states of keys that were touched for the first time under this stamp.
         """
         program = self.program
 
@@ -65,7 +65,7 @@ class PartialMatches:
         return self._all(step)
 
     def pass_time(self, keys: Ints, ts: int, stamp: int) -> tuple[Ints, Ints]:
-        """Time has come to `ts` for these keys."""
+        """Let time pass up to `ts` for these keys."""
 
         def step() -> int:
             return kernel.pass_time(
@@ -90,7 +90,7 @@ class PartialMatches:
         return matches, self._undo[:, : counts[kernel.UNDONE]].copy()
 
     def _grow(self) -> None:
-        """Make the room that the loop asks for, and some more."""
+        """Make the room that the loop asks for, and some spare room."""
         counts, need = self._counts, int(self._counts[kernel.NEED])
         self._runs = _larger(self._runs, int(counts[kernel.RUNS]), need)
         self._bindings = _larger(self._bindings, int(counts[kernel.BINDINGS]), need)
@@ -99,21 +99,21 @@ class PartialMatches:
         self._undo = _larger(self._undo, int(counts[kernel.UNDONE]), need)
 
     def go_back(self, undo: Ints, todo: Flags, found: Flags) -> Ints:
-        """Give keys the states of an undo log, unless they are found; return the log without them.
+        """Set keys back to an undo log's states, unless they are `found`; return the rest of it.
 
-        The keys that were in it are found then.
+        Keys that were in the log are then marked as found.
         """
         kept = kernel.go_back(undo, todo, found, self.heads)
         return undo[:, :kept].copy()
 
     def disturb(self, keys: Ints, at: Ints) -> None:
-        """What these keys rest on has changed, with these arrivals."""
+        """The past of these keys has changed, with these arrivals."""
         self._stamps[keys] = -1
         np.maximum.at(self._newest, keys, at)
 
     @property
     def crowded(self) -> bool:
-        """Whether there are many more runs than after the last cleaning up."""
+        """Whether there are many more runs than after the last clean-up."""
         return bool(self._counts[kernel.RUNS] > 2 * self._kept + 16 * _ROOM)
 
     def clean_up(self, logs: list[Ints]) -> Ints:
@@ -128,7 +128,7 @@ class PartialMatches:
         return events
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         counts = self._counts
         return {
             "heads": self.heads,
@@ -140,7 +140,7 @@ class PartialMatches:
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` kept."""
         self.heads, self._stamps, self._newest = kept["heads"], kept["stamps"], kept["newest"]
         self._counts[kernel.RUNS] = kept["runs"].shape[1]
         self._counts[kernel.BINDINGS] = kept["bindings"].shape[1]

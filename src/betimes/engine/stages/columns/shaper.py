@@ -1,4 +1,4 @@
-"""Payloads of compiled patterns' matches, for many at once."""
+"""Payloads of the matches of compiled patterns, many at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from betimes.patterns.compiled import Program
 
 
 class Shaper:
-    """Makes payloads from the events that are bound to each step."""
+    """Makes payloads from the events bound to each step."""
 
     def __init__(self, pattern: Pattern, program: Program) -> None:
         _, self._shape = pattern.shapes()["match"]
@@ -37,5 +37,5 @@ class Shaper:
         return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
 
     def _named(self, at: int, batch: EventBatch) -> list[tuple[str, Event]]:
-        """The events bound to a step, each under the name of the alternative that it fulfils."""
+        """The events bound to a step, each with the name of the alternative that it matches."""
         return list(zip(self._program.names(at, batch), batch.rows(), strict=True))

@@ -1,4 +1,4 @@
-"""What compiled patterns keep of events: values as numbers, payloads by the events' numbers."""
+"""What compiled patterns keep of events: values as numbers, and payloads by event number."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _EXACT = 2**53
 class Interned:
     """Columns that steps compare with each other, as numbers.
 
-    Of some columns only equality is asked: their values, texts or numbers of any size, get numbers
-    of their own. The others must be numbers that a float holds exactly.
+    Columns that are only tested for equality may hold text or numbers of any size: each distinct
+    value gets a number. The others must be numbers that a float can represent exactly.
     """
 
     def __init__(self, program: Program, who: str) -> None:
@@ -36,15 +36,15 @@ class Interned:
         self._kinds: dict[str, str] = {}
         """Whether a column holds text or numbers."""
         self._seen: dict[str, str] = {}
-        """The same with what was read last."""
+        """The same, including what was read last."""
 
     def read(self, batch: EventBatch, bits: Ints) -> Floats:
-        """A row for each column, null is NaN; `bits` are the steps that the events fit."""
+        """One row per column, with NaN for null; `bits` says which steps each event fits."""
         before = self._seen.copy()
         try:
             return self._read(batch, bits)
         except PatternError:
-            # Events that are refused do not say what a column holds.
+            # Refused events do not determine what a column holds.
             self._seen = before
             raise
 
@@ -69,12 +69,12 @@ class Interned:
             if None not in kinds.values() and len(set(kinds.values())) > 1:
                 raise PatternError(
                     f"{self._who} compares {one!r} with {other!r}, but {one!r} holds "
-                    f"{kinds[one]} and {other!r} {kinds[other]}; compare what is of one kind"
+                    f"{kinds[one]} and {other!r} {kinds[other]}; compare columns of the same kind"
                 )
         return found
 
     def _floats(self, batch: EventBatch, name: str) -> Floats | None:
-        """A column of floats that are to be numbers, without a look at each; None if it is not."""
+        """A column of floats, without looking at each value; None if it is not one."""
         payload = batch.payload
         if name not in self._program.numeric or not isinstance(payload, pa.Table):
             return None
@@ -85,7 +85,7 @@ class Interned:
         return numbers
 
     def _column(self, batch: EventBatch, name: str, bits: Ints) -> list[Any]:
-        """The values of a column; it must be there in the events whose steps read it."""
+        """The values of a column; events whose steps read it must have it."""
         payload = batch.payload
         if isinstance(payload, pa.Table) and name in payload.column_names:
             values: list[Any] = payload[name].to_pylist()
@@ -117,8 +117,8 @@ class Interned:
     def _numbers(self, name: str, values: list[Any]) -> list[float]:
         if self._seen.get(name) == "text":
             raise PatternError(
-                f"{self._who} asks for the order of {name!r} in different steps, or reckons with "
-                "it, but it holds text; for texts, write the condition as a function in Python"
+                f"{self._who} orders by {name!r} of different steps or calculates with it, but it "
+                "holds text; for text, write the condition as a function in Python"
             )
         large = next((v for v in values if isinstance(v, int) and abs(v) > _EXACT), None)
         if large is not None:
@@ -129,47 +129,47 @@ class Interned:
         return [np.nan if value is None else float(value) for value in values]
 
     def _codes(self, values: list[Any]) -> Floats:
-        # NaN is null, and None is.
+        # Both None and NaN are null.
         known = np.array([value is not None and value == value for value in values], np.bool_)
         codes = np.full(len(values), np.nan)
         codes[known] = self._values.codes([v for v, k in zip(values, known, strict=True) if k])
         return codes
 
     def keep(self) -> None:
-        """What was read is taken in."""
+        """Note that what was read last is taken in."""
         self._values.keep()
         self._kinds = self._seen.copy()
 
     def drop(self) -> None:
-        """What was read last was not taken in, if it was not kept."""
+        """Discard what was read last, unless it was kept."""
         self._values.drop()
         self._seen = self._kinds.copy()
 
     def state_of(self) -> tuple[list[Any], dict[str, str]]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         return self._values.values, self._kinds
 
     def resume(self, kept: tuple[list[Any], dict[str, str]]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` kept."""
         self._values.resume(kept[0])
         self._kinds = kept[1]
 
 
 class Chunk(NamedTuple):
-    """Events with their numbers, which grow."""
+    """Events with their numbers, which increase."""
 
     numbers: Ints
     batch: EventBatch
 
     def part(self, since: int, others: Ints) -> Chunk:
-        """The events from a number on, and some others; the numbers of these are sorted."""
+        """The events from a number on, and some others, whose numbers are sorted."""
         known = np.append(others, -1)[others.searchsorted(self.numbers)] == self.numbers
         rows = np.flatnonzero(known | (self.numbers >= since))
         return Chunk(self.numbers[rows], self.batch.take(rows))
 
 
 class Store:
-    """Events by number: those that may still become part of a match."""
+    """Events by number, as long as they may become part of a match."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -188,9 +188,9 @@ class Store:
         return numbers
 
     def _join(self) -> None:
-        """Join the newest chunks, so that each is larger than all after it: few have to be asked.
+        """Join the newest chunks, so that each is larger than all after it and there are few.
 
-        Each event is copied as often as the number of events can be halved.
+        With n events, each event is copied at most log2(n) times.
         """
         low, size = len(self._chunks) - 1, len(self._chunks[-1].numbers)
         while low and len(self._chunks[low - 1].numbers) <= 2 * size:
@@ -200,7 +200,7 @@ class Store:
             self._chunks[low:] = [_joined(self._chunks[low:])]
 
     def find(self, numbers: Ints) -> EventBatch:
-        """The events of these numbers, in this order."""
+        """The events with these numbers, in this order."""
         firsts = np.array([chunk.numbers[0] for chunk in self._chunks])
         which = firsts.searchsorted(numbers, side="right") - 1
         parts: list[EventBatch] = []
@@ -216,7 +216,7 @@ class Store:
         return EventBatch.concat(parts).take(order)
 
     def forget(self, before: int, bound: Ints) -> None:
-        """Keep of the events before a number only those that are bound."""
+        """Of the events before a number, keep only those that are bound."""
         old = [chunk for chunk in self._chunks if chunk.numbers[0] < before]
         bound = np.unique(bound)
         kept = [part for chunk in old if len((part := chunk.part(before, bound)).numbers)]
@@ -225,11 +225,11 @@ class Store:
 
     @property
     def crowded(self) -> bool:
-        """Whether there are many more events than after something was last forgotten."""
+        """Whether there are many more events than after the last `forget`."""
         return self._size > 2 * self._kept + _MANY
 
     def state_of(self) -> dict[str, Any]:
-        """All that must be kept to go on elsewhere."""
+        """Everything needed to resume elsewhere."""
         chunks = [
             (c.numbers, c.batch.ts, c.batch.codes, c.batch.types, written(c.batch.payload))
             for c in self._chunks
@@ -237,7 +237,7 @@ class Store:
         return {"count": self.count, "chunks": chunks}
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Go on from what `state_of` kept."""
+        """Resume from what `state_of` kept."""
         self.count = kept["count"]
         self._chunks = [
             Chunk(numbers, EventBatch(ts, codes, types, read(payload)))

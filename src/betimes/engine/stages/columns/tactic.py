@@ -1,14 +1,14 @@
 """The tactic of columns: compiled patterns on input events.
 
-Events are columns all the way: two numbers tell which steps an event fits, a number its key, and
-only for matches payloads are looked up. The history is a row of segments, each with its events in
-order and an undo log; a log entry is one number, the head of a key's list of runs (see
-`betimes.patterns.kernel`). Events that land before others that were handled are merged into their
-segments; the keys they belong to, all at once, get the states from before the first of these
-segments, and handle their events again from there on.
+Events are columns all the way: two numbers say which steps an event fits, one number is its key,
+and payloads are looked up only for matches. The history is a list of segments, each with its events
+in order and an undo log; a log entry is one number, the head of a key's list of runs (see
+`betimes.patterns.kernel`). Events that land before handled ones are merged into their segments. All
+their keys are set back together, to the states before the first of these segments, and handle their
+events again from there on.
 
 Going back is so cheap here that looking for a place to stop would cost more, so `retraction=` makes
-no difference: only what has changed is ever told.
+no difference: only what has changed is ever published.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.columns.store import Store
-from betimes.engine.stages.columns.waiting import WaitingColumns
 from betimes.engine.stages.tactic import END, Ints, Moment, Replay, Setting, Told
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
@@ -47,7 +47,7 @@ class ColumnTactic:
     def __init__(self, setting: Setting) -> None:
         node = setting.node
         assert node.pattern is not None
-        setting.retraction.reason = "compiled: only what has changed is told"
+        setting.retraction.reason = "compiled: only what has changed is published"
         self._setting = setting
         self._outputs = setting.outputs
         self._program = Program(node.pattern.spec, node.pattern.limit)
@@ -58,11 +58,12 @@ class ColumnTactic:
         self._store = Store()
         self._type, _ = node.pattern.shapes()["match"]
         self._shaper = Shaper(node.pattern, self._program)
-        self._waiting = WaitingColumns(len(self._program.columns), self._store)
+        nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
+        self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
         self._segments: list[ColumnSegment] = []
         self._stamp = 0
         self._passed = -1
-        """How far time has come for matches that wait for windows to close."""
+        """How far time has come, for matches that wait for windows to close."""
 
     @property
     def passed(self) -> int | None:
@@ -80,14 +81,13 @@ class ColumnTactic:
         self._reader.keep(arrivals)
         found = arrivals.found
         found[NUMBER] = self._store.put(arrivals.part)
-        self._waiting.put(row + arrivals.wanted, found, arrivals.own)
+        self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
-        return self._waiting.take(rows, at)
-
-    def drop(self, rows: Ints) -> None:
-        self._waiting.drop(rows)
+        taken, mine = self._waiting.take_some(rows)
+        taken.events[AT] = at if mine is None else at[mine]
+        return taken, rows if mine is None else rows[mine]
 
     # Handling events
 
@@ -110,7 +110,7 @@ class ColumnTactic:
             yield self._commit(matches, told, segment)
 
     def _behind(self, events: Ints) -> int:
-        """How many of the events stand before the last one that was handled."""
+        """How many of the events come before the last handled one."""
         if not self._segments or not events.shape[1]:
             return 0
         ts, arrival = self._segments[-1].events[[TS, ARRIVAL], -1]
@@ -124,11 +124,11 @@ class ColumnTactic:
         if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
             self._stamp += 1
             nothing = np.empty((2, 0), np.int64)
-            self._segments.append(ColumnSegment(self._stamp, events.events, events.own, nothing))
+            self._segments.append(ColumnSegment(self._stamp, events.events, events.values, nothing))
         else:
             self._segments[-1].extend(events)
         segment = self._segments[-1]
-        matches, undo = self._runs.handle(events.events, events.own, segment.stamp)
+        matches, undo = self._runs.handle(events.events, events.values, segment.stamp)
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
         return self._commit(matches, events.events, segment)
 
@@ -176,14 +176,14 @@ class ColumnTactic:
         events = late.events
         firsts = np.array([segment.first for segment in self._segments])
         at = firsts[:, 0].searchsorted(events[TS], side="right") - 1
-        # Of equal times, what arrived before a segment's first event belongs to the one before.
+        # At equal times, an event that arrived before a segment's first belongs to the one before.
         while len(early := np.flatnonzero(
             (at > 0) & (firsts[at, 0] == events[TS]) & (firsts[at, 1] > events[ARRIVAL])
         )):  # fmt: skip
             at[early] -= 1
         at = np.maximum(at, 0)
         for number in np.unique(at).tolist():
-            self._segments[number].insert(late.pick(np.flatnonzero(at == number).tolist()))
+            self._segments[number].insert(late.pick(np.flatnonzero(at == number)))
         return int(at.min())
 
     def _commit(
@@ -193,7 +193,7 @@ class ColumnTactic:
         segment: ColumnSegment,
         known: dict[tuple[str, Any], Output] | None = None,
     ) -> list[Output]:
-        """Outputs of matches that were told at these events; those that are known stay."""
+        """The outputs of matches that these events completed; known outputs stay."""
         if not matches.shape[1]:
             return []
         told = events[:, matches[kernel.TOLD]]
@@ -226,7 +226,7 @@ class ColumnTactic:
         return outputs
 
     def _tellers(self, told: Ints, due: Ints) -> list[Event]:
-        """What made matches be told: an event, or time."""
+        """What completed matches: an event, or time."""
         found = [Event("time", ts) for ts in due.tolist()]
         rows = np.flatnonzero(due < 0)
         if len(rows):
@@ -237,13 +237,15 @@ class ColumnTactic:
 
     # Memory
 
-    def tidy(self, held: Ints) -> None:  # noqa: ARG002 - it knows what was handed out
+    def tidy(self, held: Ints) -> None:
         """Drop runs and events that can never be part of a match again."""
-        if not (self._runs.crowded or self._store.crowded):
+        crowded = self._runs.crowded or self._store.crowded
+        self._waiting.trim(held, at_once=crowded)
+        if not crowded:
             return
         bound = self._runs.clean_up([segment.undo for segment in self._segments])
         numbers = [segment.events[NUMBER] for segment in self._segments]
-        numbers.append(self._waiting.events[NUMBER])
+        numbers.append(self._waiting.events.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.count)
         self._store.forget(needed, bound)
 
@@ -290,5 +292,7 @@ class ColumnTactic:
         self._keys.resume(kept["keys"])
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
-        self._waiting.resume(kept["waiting"])
+        rows, waiting = kept["waiting"]
+        events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
+        self._waiting.resume(rows, events)
         self._stamp, self._passed = kept["numbers"]

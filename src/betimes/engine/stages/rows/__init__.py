@@ -1,4 +1,4 @@
-"""Rows: Python detectors are handed events one by one; only the keys that are disturbed go back."""
+"""Rows: Python detectors get events one by one; only disturbed keys go back."""
 
 from betimes.engine.stages.rows.tactic import RowTactic
 

@@ -1,23 +1,23 @@
-"""Deadlines: detectors that want to be called when time has come somewhere, though nothing came."""
+"""Deadlines: detectors that want to be called at a certain time, even if no event comes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import count
 from typing import Any
 
+from betimes.engine.news.outputs import encode
 from betimes.engine.stages.rows.detectors import Detectors
 
 
 class Deadlines:
-    """When each key wants to be called, the earliest first."""
+    """When each key wants to be called, earliest first."""
 
     def __init__(self, detectors: Detectors) -> None:
         self._detectors = detectors.by_key
         self._armed: dict[Any, int] = {}
-        self._heap: list[tuple[int, int, Any]] = []
-        self._count = count()
+        self._heap: list[tuple[int, bytes, Any]] = []
+        """Equal deadlines are in the order of their keys, so that a restart does not show."""
 
     def arm(self, keys: Iterable[Any]) -> None:
         """These keys were touched: note when they want to be called."""
@@ -26,17 +26,21 @@ class Deadlines:
             deadline = None if detector is None else detector.deadline
             if deadline is not None and self._armed.get(key) != deadline:
                 self._armed[key] = deadline
-                heappush(self._heap, (deadline, next(self._count), key))
+                heappush(self._heap, (deadline, encode(key), key))
 
     def due(self, ts: int) -> Iterator[tuple[int, Any]]:
         """The keys whose deadlines have passed at a time, in order.
 
-        A key that went back has deadlines of the past again, and is due again.
+        A key that went back may have past deadlines again, and is then due again.
         """
         while self._heap and self._heap[0][0] <= ts:
             deadline, _, key = heappop(self._heap)
             if self._armed.get(key) == deadline:
                 del self._armed[key]
             detector = self._detectors.get(key)
-            if detector is not None and detector.deadline is not None and detector.deadline <= ts:
+            if detector is None or detector.deadline is None:
+                continue
+            if detector.deadline == deadline:
                 yield deadline, key
+            else:
+                self.arm([key])  # it was moved since

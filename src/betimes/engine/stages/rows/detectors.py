@@ -1,4 +1,4 @@
-"""The detectors of a stage by key, and the snapshots of their states in undo logs."""
+"""The detectors of a stage, by key, and the snapshots of their states in undo logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from betimes.engine.stages.rows.history import RowSegment
 from betimes.engine.stats import StageCounts
 
 _SAMPLE = 8
-"""One in this many snapshots is timed: asking for the time takes as long as a small snapshot."""
+"""One in this many snapshots is timed: reading the clock takes as long as a small snapshot."""
 
 
 class Detectors:
@@ -32,10 +32,10 @@ class Detectors:
         self._time = time
         self.by_key: dict[Any, Any] = {}
         self.methods: dict[Any, Any] = {}
-        """What is called for an event, by key: looking it up costs more than calling it."""
+        """The function to call for an event, by key: looking it up costs more than calling it."""
 
     def install(self, key: Any, detector: Any) -> None:
-        """This is the detector of a key now; None if it has none."""
+        """Make this the detector of a key; None removes it."""
         if detector is None:
             self.by_key.pop(key, None)
             self.methods.pop(key, None)
@@ -55,7 +55,7 @@ class Detectors:
         elif self._states.stateless:
             segment.undo[key] = None
         else:
-            # A key that did not change since the last snapshot shares its storage.
+            # A key that has not changed since the last snapshot shares its storage.
             before = segments[-2].undo.get(key) if len(segments) > 1 else None
             like = None if before is ABSENT else before
             timed = self._counts.snapshots % _SAMPLE == 0
@@ -73,20 +73,20 @@ class Detectors:
                 saved = segment.undo[key]
                 return None if saved is ABSENT else self._states.restore(saved)
         known = self.by_key.get(key)
-        # A copy: if the replay comes to the same state, the known one stays in place.
+        # A copy: if the replay reaches the same state, the known detector stays in place.
         return None if known is None else self._states.restore(self._states.take(known))
 
     def is_at(self, detector: Any, saved: Snapshot) -> bool:
-        """Whether a detector is in the state that was saved; None is one that does not exist."""
+        """Whether a detector is in the saved state; None is a detector that does not exist."""
         if detector is None or saved is ABSENT:
             return detector is None and saved is ABSENT
         return self._states.is_at(detector, saved)
 
     def state_of(self) -> dict[Any, Snapshot]:
-        """The state of every key, as it is now."""
+        """The current state of every key."""
         return {key: self._states.take(detector) for key, detector in self.by_key.items()}
 
     def resume(self, snapshots: dict[Any, Snapshot]) -> None:
-        """Resume from states that were kept."""
+        """Resume from the states that `state_of` returned."""
         for key, snapshot in snapshots.items():
             self.install(key, self._states.restore(snapshot))

@@ -2,16 +2,17 @@
 
 Events that follow all others are handled in segments; when a segment first touches a key, the key's
 state is saved in the segment's undo log. A disturbed key is restored from the first undo log at or
-after the disturbance that knows it, and its events, nobody else's, are handled again. On demand,
-that ends at the first later segment before which the state is what it was: all that comes after
-still holds, and so does the detector as it stands.
+after the disturbance that has it, and its events, and no others, are handled again. On demand, this
+ends at the first later segment where the state is the same as before: everything after that still
+holds, including the current state of the detector.
 
-Executing detectors and committing what they made, by giving it identity, place and time, are two
+Executing a detector, and committing what it made by giving it identity, place and time, are two
 steps: `Execution` does the first, `OutputMaker` the second.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
@@ -21,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from betimes.engine.news.news import TIME, Output
+from betimes.engine.news.news import TIME, Output, Place
 from betimes.engine.news.outputs import encode
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.spacing import Costs, parse_snapshots
@@ -36,10 +37,10 @@ from betimes.model.event import Event
 
 
 class RowReplay(Replay):
-    """A replay that looks up arrivals only where something was made."""
+    """A replay that looks up arrivals only if something was made."""
 
     silent: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
-    """Events of which nothing was made, and whose arrivals nobody has asked for."""
+    """Events that made nothing, and whose arrivals have not been looked up yet."""
 
     def newest(self) -> int:
         """The newest arrival so far."""
@@ -50,14 +51,14 @@ class RowReplay(Replay):
 
 
 class When:
-    """With which arrivals the events of a batch, and all before them of their keys, were known."""
+    """The arrivals with which events, and all earlier ones of their keys, were known."""
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
         self._newest = np.maximum.accumulate(self._at)
 
     def made(self, row: int) -> int:
-        """When something could be made of this event."""
+        """When something could be made from this event."""
         at = int(self._at[row])
         if self._keys is None or self._newest[row] == at:
             return int(self._newest[row])
@@ -66,7 +67,7 @@ class When:
         return max(mine, default=at)
 
     def known(self, row: int) -> int:
-        """When all before it of its key were known; -1 if there is none."""
+        """When all earlier events of its key were known; -1 if there is none."""
         before = self._at[:row]
         if self._keys is None:
             return int(before.max(initial=-1))
@@ -75,7 +76,7 @@ class When:
 
 
 class Handling:
-    """The detectors of one stage, what they have handled, and the way back."""
+    """The detectors of one stage, what they have handled, and how they go back."""
 
     def __init__(self, setting: Setting) -> None:
         self.history: Segments[RowSegment] = Segments()
@@ -83,6 +84,10 @@ class Handling:
         self.timed = setting.node.maker.timed
         self.passed = -1
         """How far time has come for detectors that have deadlines."""
+        self._begun: Place = self.history.last
+        """The last place that was handled before this batch."""
+        self._reopened: set[Any] = set()
+        """Keys that went back in this batch: deadlines that have passed have to pass again."""
         self._is_batch = setting.node.maker.kind == "batch"
         self._setting = setting
         self._outputs = setting.outputs
@@ -95,12 +100,13 @@ class Handling:
     # Forward
 
     def append(self, events: EventRows, start: int, certain: int) -> Iterator[list[Output]]:
-        """Handle the events from `start` on, which follow all others; yield what is made.
+        """Handle the events from `start` on, which follow all others; yield the outputs.
 
-        The first `certain` events can only be disturbed by one that breaks the slack.
+        Only an event that breaks the slack can disturb the first `certain` events.
         """
         segments = self.history.segments
         when = When(events)
+        self._begun = self.history.last
         while start < len(events):
             speculative = start >= certain
             length = self._spacing.length(self.costs, speculative=speculative)
@@ -117,7 +123,7 @@ class Handling:
     def _handle(
         self, events: EventRows, segment: RowSegment, when: When, start: int
     ) -> Iterator[list[Output]]:
-        """Handle events as part of the last segment; they are the batch's from `start` on."""
+        """Handle events as part of the last segment; in the batch, they begin at `start`."""
         known = len(segment.undo)
         time = self._setting.time
         began = time()
@@ -154,7 +160,7 @@ class Handling:
         if keys is None:
             return runner.run(touch(None), events.events)
         if not self._is_batch:
-            # Methods of the keys that the segment has touched: one look-up per event.
+            # The methods of keys that the segment has touched: one look-up per event.
             methods = {key: self.detectors.methods[key] for key in segment.undo}
             return runner.run_keyed(methods, touch, events.events, keys)
         made = [
@@ -165,7 +171,7 @@ class Handling:
         return _sorted(made)
 
     def _run_with_care(self, segment: RowSegment, events: EventRows) -> Made:
-        """From the states before the segment, key by key, without what fails."""
+        """Start from the states before the segment, key by key, and leave out what fails."""
         carefully: list[tuple[int, Any]] = []
         for key, mine in _rows_by_key(events).items():
             self.detectors.touch(self.history.segments, key)
@@ -179,21 +185,28 @@ class Handling:
 
     def _before_failure(self, segment: RowSegment, key: Any) -> Snapshot:
         """The state that a key had after all that the segment has handled so far."""
-        saved, columns = segment.undo[key], segment.columns
-        earlier = [] if columns is None else columns.some(segment.rows(key))
-        if not (earlier or self.timed):
-            return saved
-        detector = self.execution.run_with_care(saved, earlier).detector
-        if self.timed:
-            # What deadlines made was told when they passed.
-            runner = self.execution.runner
-            runner.run_until(runner.method(detector), self.passed)
-        return self.execution.states.take(detector)
+        execution, columns = self.execution, segment.columns
+        saved, rows = segment.undo[key], [] if columns is None else segment.rows(key)
+        if columns is None or not self.timed:
+            parts = [rows]
+        else:
+            old = bisect_right(rows, self._begun, key=columns.place)
+            parts = [rows[:old], rows[old:]]
+        for number, part in enumerate(parts):
+            if part and columns is not None:
+                done = execution.run_with_care(saved, columns.some(part))
+                saved = execution.states.take(done.detector)
+            if number == 0 and self.timed and key not in self._reopened:
+                # What these deadlines made was published when they passed, before this batch.
+                detector = execution.states.restored(saved)
+                execution.runner.run_until(execution.runner.method(detector), self.passed)
+                saved = execution.states.take(detector)
+        return saved
 
     # Time
 
     def run_out(self, ts: int, known: dict[Any, int], at: int) -> Iterator[list[Output]]:
-        """Time has come to `ts`: call the detectors whose deadlines have passed, in order.
+        """Let time pass up to `ts`: call the detectors whose deadlines have passed, in order.
 
         `known` says with which arrivals the events of touched keys were known.
         """
@@ -206,16 +219,17 @@ class Handling:
             segment = segments[-1]
             method = self.detectors.touch(segments, key)
             made = self.execution.runner.run_until(method, ts)
-            # An event that stands before a deadline which has passed disturbs like any late one.
+            # An event before a deadline that has passed disturbs its key like any late event.
             segment.last = max(segment.last, (method.passed, TIME, b""))
             self.history.last = max(self.history.last, segment.last)
             self.deadlines.arm([key])
             outputs = self._make_due(made, key, known.get(key, -1), at)
             segment.outputs.setdefault(key, []).extend(outputs)
             yield outputs
+        self._reopened.clear()
 
     def _make_due(self, made: list[Due], key: Any, newest: int, at: int) -> list[Output]:
-        """Outputs of deadlines, made when time had come there and what stands before was known."""
+        """Outputs of deadlines, made once time had come there and everything before was known."""
         outputs = []
         for ts, items in groupby(made, key=attrgetter("ts")):
             cause, event = (ts, TIME, encode(key)), Event("time", ts)
@@ -257,16 +271,18 @@ class Handling:
                 detector = states.make()
             detector = self._again(replay, segment, key, detector)
         self.detectors.install(key, detector)
+        if self.timed:
+            self._reopened.add(key)
         return replay
 
     def _spare(self, replay: Replay, key: Any, rest: list[RowSegment]) -> None:
-        """These need not be handled again: what they made still holds."""
+        """These segments need not be handled again: what they made still holds."""
         replay.spared = sum(len(segment.rows(key)) for segment in rest)
         for segment in rest:
             self._outputs.keep(segment.outputs.get(key, ()), replay.new)
 
     def _again(self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any) -> Any:
-        """Handle the events of a key in one segment again; outputs that come again stay."""
+        """Handle the events of a key in one segment again; outputs that recur stay."""
         events, rows = segment.columns, segment.rows(key)
         assert events is not None
         old = segment.outputs.pop(key, [])
@@ -301,12 +317,12 @@ class Handling:
 
 
 def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
-    """What a detector made because time had come there, and what it made of the event itself."""
+    """What a detector made because deadlines passed, and what it made from the event itself."""
     return [i for i in items if type(i) is Due], [i for i in items if type(i) is not Due]
 
 
 def _by_row(made: Made) -> Iterator[tuple[int, list[Any]]]:
-    """What was made, by the row of the event that it was made from."""
+    """What was made, grouped by the row of the event that it was made from."""
     for row, pairs in groupby(zip(*made, strict=True), key=lambda pair: pair[0]):
         yield row, [event for _, event in pairs]
 

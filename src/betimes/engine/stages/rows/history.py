@@ -1,12 +1,12 @@
-"""The history of a stage: what was handled, in order, with the means to go back.
+"""The history of a stage: what was handled, in order, with what it takes to go back.
 
-The history is a row of segments. A segment holds the events handled since a snapshot, and the
+The history is a list of segments. A segment holds the events handled since a snapshot, and the
 snapshot itself in the form of an undo log: the state that each key had when the segment first
-touched it. Going back to the beginning of a segment therefore costs what was touched, never the
-whole table of keys, and an unkeyed detector is the case of one key.
+touched it. So going back to the beginning of a segment costs as much as was touched, never the
+whole table of keys; a detector without keys is the case of one key.
 
-Most segments are never gone back to. An index of their events by key is made only for those that
-are; an event that lands in a segment later is stored at its end and indexed at its place.
+Stages never go back to most segments. Only those that they do go back to get an index of events by
+key; an event that lands in a segment later is stored at its end and indexed at its place.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class EventRows:
-    """Events as columns: their places (ts, rank, tie), themselves, the arrival of their release.
+    """Events as columns: places (ts, rank, tie), event objects, and the arrival of their release.
 
-    Numbers are NumPy columns: a million Python integers take time to make and to throw away. If
-    there are outputs of other stages among the events, `rank` and `tie` are lists of their own.
+    Numbers are NumPy columns: a million Python integers take time to create and to free. If there
+    are outputs of other stages among the events, `rank` and `tie` are lists.
     """
 
     __slots__ = ("at", "events", "keys", "outputs", "rank", "tie", "ts")
@@ -53,7 +53,12 @@ class EventRows:
         self.at = at
         self.keys = keys
         self.outputs = outputs or {}
-        """Which of them are outputs of other stages, while they are handed out."""
+        """Which rows are outputs of other stages, while they are handed out."""
+
+    @classmethod
+    def nothing(cls) -> EventRows:
+        none = np.empty(0, np.int64)
+        return cls(none, None, none, [], none, None)
 
     def __len__(self) -> int:
         return len(self.events)
@@ -74,7 +79,7 @@ class EventRows:
         return pick(self.events, rows)
 
     def state_of(self) -> list[Any]:
-        """All that must be kept to resume elsewhere."""
+        """Everything needed to resume elsewhere."""
         return [self.ts, self.rank, self.tie, self.events, self.at, self.keys]
 
     def key(self, row: int) -> Any:
@@ -90,19 +95,27 @@ class EventRows:
             None if self.keys is None else self.keys[low:high],
         )
 
-    def pick(self, rows: list[int]) -> EventRows:
-        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, rows)
+    def pick(self, rows: Ints) -> EventRows:
+        numbers = rows.tolist()
+        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
         return EventRows(
             self.ts[rows],
-            None if self.rank is None else pick(self.rank, rows),
+            None if self.rank is None else pick(self.rank, numbers),
             tie,
-            pick(self.events, rows),
+            pick(self.events, numbers),
             self.at[rows],
-            None if self.keys is None else pick(self.keys, rows),
+            None if self.keys is None else pick(self.keys, numbers),
         )
 
+    def own(self) -> EventRows:
+        keys = None if self.keys is None else list(self.keys)
+        return EventRows(self.ts, self.rank, self.tie, list(self.events), self.at, keys)
+
+    def joined(self, more: EventRows) -> EventRows:
+        return EventRows.join([self, more])
+
     def with_ranks(self) -> EventRows:
-        """The same with rank and tie as lists, so that outputs of other stages find a place."""
+        """The same with rank and tie as lists, so that they can hold outputs of other stages."""
         if self.rank is None:
             self.rank = [0] * len(self)
         if isinstance(self.tie, np.ndarray):
@@ -111,7 +124,7 @@ class EventRows:
 
     @staticmethod
     def join(parts: list[EventRows]) -> EventRows:
-        """One behind the other; the first of them takes the others in."""
+        """Concatenate; the first part absorbs the others."""
         first, *others = parts
         if any(part.rank is not None for part in parts):
             for part in parts:
@@ -132,10 +145,10 @@ class EventRows:
 
     def sorted(self) -> EventRows:
         """By place."""
-        return self.pick(sorted(range(len(self)), key=self.place))
+        return self.pick(np.array(sorted(range(len(self)), key=self.place), np.int64))
 
     def count_before(self, place: Place) -> int:
-        """How many of the sorted events stand before a place."""
+        """How many of the sorted events come before a place."""
         if not len(self) or self.ts[0] > place[0]:
             return 0
         return bisect_left(range(len(self)), place, key=self.place)
@@ -162,7 +175,7 @@ class RowSegment:
         self.outputs: dict[Any, list[Output]] = {}
         self._parts: list[EventRows] = []
         self._count = 0
-        """Rows in all parts, also of events that were taken out."""
+        """Rows in all parts, including events that were removed."""
         self._index: defaultdict[Any, list[int]] | None = None
 
     @property
@@ -204,16 +217,16 @@ class RowSegment:
             index[key].append(row)
 
     def compact(self) -> None:
-        """Put what landed here later, or was taken out, in order again."""
+        """Restore order after events landed here later or were removed."""
         columns = self.columns
         if self._index is not None and columns is not None:
             rows = [row for mine in self._index.values() for row in mine]
-            self._parts = [columns.pick(rows).sorted()] if rows else []
+            self._parts = [columns.pick(np.array(rows)).sorted()] if rows else []
             self._count = len(rows)
             self._index = None
 
     def insert(self, events: EventRows) -> None:
-        """Add events that land among those that were handled."""
+        """Add events that land among the handled ones."""
         index = self.index
         first = self._count
         self._parts.append(events)
@@ -228,7 +241,7 @@ class RowSegment:
         self.last = max(self.last, place(self._count - 1))
 
     def remove(self, key: Any, place: Place) -> None:
-        """Take an event out."""
+        """Remove an event."""
         rows, columns = self.rows(key), self.columns
         assert columns is not None
         at = bisect_left(rows, place, key=columns.place)

@@ -1,6 +1,7 @@
-"""The tactic of rows: Python detectors, handed events one by one, on any level.
+"""The tactic of rows: Python detectors get events one by one, on any level.
 
-Most segments are never gone back to, so what only going back needs is made when a key goes back.
+Stages never go back to most segments, so whatever only going back needs is made when a key goes
+back.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.rows.waiting import WaitingRows
 from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Setting, Told
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering.clock import EVERY
@@ -34,7 +35,11 @@ class RowTactic:
         self._setting = setting
         self._handling = Handling(setting)
         self._history = self._handling.history
-        self._waiting = WaitingRows()
+        self._waiting = WaitingRoom(EventRows.nothing())
+        self._from_below: dict[int, Output] = {}
+        """Outputs of other stages that wait, by row."""
+        self._rows_below: dict[str, int] = {}
+        """Their rows, by identity."""
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
 
@@ -79,13 +84,13 @@ class RowTactic:
         )  # fmt: skip
 
     def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
-        """The keys of events that the detector takes; `groups` are the engine's own."""
+        """The keys of events that the detector takes; `groups` are the engine's keys."""
         node = self._setting.node
         by = node.by
         if by is None:
             return groups
         if EVERY in node.on:
-            # Nobody named the types: those without the column are a key of their own, as in SQL.
+            # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
         else:
             keys = keys_of(events, by, f"detector {node.name!r}")
@@ -97,33 +102,36 @@ class RowTactic:
         return None if keys is None else keys[0]
 
     def put(self, row: int, arrivals: Arrivals) -> None:
-        self._waiting.put(row, arrivals)
+        wanted, batch, at = arrivals.wanted, arrivals.batch, arrivals.at
+        ts = batch.ts
+        if len(wanted) < len(ts):
+            ts, at = ts[wanted], at[wanted]
+        waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
+        self._waiting.put(row + wanted, waiting)
+        for index, output in arrivals.outputs.items():
+            self._from_below[row + index] = output
+            self._rows_below[output.id] = row + index
 
-    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:
-        if not len(rows):
-            return EventRows(ts, None, rows, [], at, None), rows
-        events, ties, keys = self._waiting.take(rows)
-        taken = EventRows(ts, None, ties, events, at, keys)
-        waiting = self._waiting
-        for index, row in enumerate(rows.tolist()) if waiting.outputs else ():
-            output = waiting.outputs.pop(row, None)
+    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:  # noqa: ARG002
+        taken = self._waiting.take(rows)
+        taken.at = at
+        below = self._from_below
+        for index, row in enumerate(rows.tolist()) if below else ():
+            output = below.pop(row, None)
             if output is not None:
                 # It has its own place.
                 rank, tie = taken.with_ranks().rank, taken.tie
                 assert isinstance(rank, list)
                 assert isinstance(tie, list)
                 _, rank[index], tie[index] = output.place
-                del waiting.rows[output.id]
+                del self._rows_below[output.id]
                 taken.outputs[index] = output
         return taken, rows
 
-    def drop(self, rows: Ints) -> None:
-        """Rows that are not held any more are dropped when there are many."""
-
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        row = self._waiting.rows.pop(output.id, None)
+        row = self._rows_below.pop(output.id, None)
         if row is not None:
-            del self._waiting.outputs[row]
+            del self._from_below[row]
             return row
         key = self._key(output)
         segment = self._history.find(output.place)
@@ -203,6 +211,7 @@ class RowTactic:
     def state_of(self) -> dict[str, Any]:
         return {
             "waiting": self._waiting.state_of(),
+            "below": {row: output.state_of() for row, output in self._from_below.items()},
             "segments": [_written(segment) for segment in self._history.segments],
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
@@ -210,7 +219,10 @@ class RowTactic:
         }
 
     def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
-        self._waiting.resume(kept["waiting"])
+        rows, events = kept["waiting"]
+        self._waiting.resume(rows, None if events is None else EventRows(*events))
+        self._from_below = {row: Output.resumed(o) for row, o in kept["below"].items()}
+        self._rows_below = {output.id: row for row, output in self._from_below.items()}
         self._history.segments = [_read(state, outputs) for state in kept["segments"]]
         self._history.last = kept["last"]
         handling = self._handling
@@ -226,6 +238,7 @@ def _written(segment: RowSegment) -> dict[str, Any]:
     undo = segment.undo.items()
     return {
         "start": segment.start,
+        "last": segment.last,
         "columns": None if columns is None else columns.state_of(),
         "undo": [(key, s is ABSENT, None if s is ABSENT else s) for key, s in undo],
         "outputs": {key: len(made) for key, made in segment.outputs.items()},
@@ -236,13 +249,14 @@ def _read(state: dict[str, Any], outputs: Iterator[Output]) -> RowSegment:
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
         segment.extend(EventRows(*state["columns"]))
+    segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
     segment.outputs = {key: list(islice(outputs, n)) for key, n in state["outputs"].items()}
     return segment
 
 
 def _known(events: EventRows, disturbed: dict[Any, Disturbance]) -> dict[Any, int]:
-    """With which arrival of a batch the newest event of each key was known."""
+    """The arrival of the batch with which the newest event of each key was known."""
     known = {key: disturbance.at for key, disturbance in disturbed.items()}
     keys = [None] * len(events) if events.keys is None else events.keys
     for key, at in zip(keys, events.at.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Slices: detectors per batch are handed ordered slices of columns; each key has its history."""
+"""Slices: per-batch detectors get ordered slices of columns; each key has its own history."""
 
 from betimes.engine.stages.slices.tactic import SliceTactic
 

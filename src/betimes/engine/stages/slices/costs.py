@@ -1,7 +1,7 @@
-"""What calls of a detector per batch cost: something for each call, and something an event.
+"""What calls of a per-batch detector cost: a fixed cost per call, and a cost per event.
 
-The two are told apart by a line through the times of calls of different lengths. What a call costs
-whatever its length counts as a part of the snapshot: it is what cutting a slice in two costs.
+A line through the times of calls of different lengths separates the two. The fixed cost counts as
+part of the snapshot: it is the price of cutting a slice in two.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from betimes.engine.snapshots.spacing import FADE, OUTLIER, Costs
 
 _SPREAD = 0.01
-"""Lengths must differ by so much, as variance over the square of the mean, to tell a line."""
+"""The least spread of lengths, as variance over squared mean, that determines a line."""
 
 
 class SliceCosts(Costs):
-    """Running means of what a stage of a detector per batch measures about itself."""
+    """Running means of the costs that a stage of a per-batch detector measures."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class SliceCosts(Costs):
     def note_call(self, seconds: float, events: int) -> None:
         """A slice was handled."""
         if self._weight:
-            # A process that has to wait for the machine measures times that mean nothing.
+            # If the process had to wait for the processor, the measured time means nothing.
             seconds = min(seconds, OUTLIER * (self.overhead + self.process * events))
         self._weight += 1 - FADE * self._weight
         share = 1 / self._weight
@@ -45,16 +45,16 @@ class SliceCosts(Costs):
 
     @property
     def overhead(self) -> float:
-        """Seconds of a call whatever its length."""
+        """Seconds per call, whatever its length."""
         return max(self._seconds - self.process * self._mean, 0.0)
 
     @property
     def snapshot(self) -> float:
-        """Seconds that a snapshot costs, with the call that it cuts off."""
+        """Seconds that a snapshot costs, including the extra call."""
         return super().snapshot + self.overhead
 
     def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
-        """A batch is done: so many keys had to go back, so many of them further than expected."""
+        """A batch is done: how many keys were disturbed, broke the slack, and were touched."""
         super().note_batch(disturbed, breaches, keys)
-        # Each key has segments of its own, in which no others come between.
+        # Each key has its own segments, without events of other keys between them.
         self.keys = 1.0

@@ -1,4 +1,4 @@
-"""Events as columns on their way through a stage: in order, and while they wait for it."""
+"""Events as columns on their way through a stage: while they wait, and in order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
-_SPARE = 4096
-"""So many events more than needed are kept, so that dropping them is rare."""
 _CHUNKS = 4
-"""Arrow columns of so many pieces are put together: a look-up asks each piece."""
+"""Arrow columns with more pieces are joined: a look-up has to ask each piece."""
 
 
 class Slice:
-    """Events in order: themselves, their arrival numbers, the arrivals of their release."""
+    """Events in order, with their arrival numbers and the arrivals of their release."""
 
     __slots__ = ("arrival", "at", "batch", "codes")
 
@@ -53,7 +51,7 @@ class Slice:
         return [(time, 0, number) for time, number in zip(ts, arrival, strict=True)]
 
     def causes(self, rows: list[int]) -> list[Event]:
-        """The events of these rows, with nothing but their types and times."""
+        """The events of these rows, with only their types and times."""
         batch = self.batch
         codes, ts = batch.codes[rows].tolist(), batch.ts[rows].tolist()
         return [Event(batch.types[code], time) for code, time in zip(codes, ts, strict=True)]
@@ -66,14 +64,25 @@ class Slice:
     def take(self, rows: Ints) -> Slice:
         return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows])
 
-    def pick(self, rows: list[int]) -> Slice:
-        numbers = np.array(rows, np.int64)
-        picked = self.take(numbers)
-        picked.codes = self.codes[numbers]
-        return picked
+    def pick(self, rows: Ints) -> Slice:
+        batch = whole(self.batch.take(rows))
+        return Slice(batch, self.arrival[rows], self.at[rows], self.codes[rows])
+
+    def own(self) -> Slice:
+        return self
+
+    def joined(self, more: Slice) -> Slice:
+        batch = EventBatch.concat([self.batch, more.batch])
+        payload = batch.payload
+        if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
+            batch = whole(batch)
+        numbers = np.concatenate(
+            ((self.arrival, self.at, self.codes), (more.arrival, more.at, more.codes)), axis=1
+        )
+        return Slice(batch, *numbers)
 
     def count_before(self, place: Place) -> int:
-        """How many of the events stand before a place."""
+        """How many of the events come before a place."""
         if not len(self) or self.batch.ts[0] > place[0]:
             return 0
         return bisect_left(range(len(self)), place, key=self.place)
@@ -89,7 +98,7 @@ class Slice:
 
     @staticmethod
     def join(parts: list[Slice]) -> Slice:
-        """One behind the other."""
+        """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         return Slice(
@@ -99,86 +108,20 @@ class Slice:
         )
 
     def state_of(self) -> tuple[Any, ...]:
-        """All that must be kept to go on elsewhere."""
-        return *_written(self.batch), self.arrival, self.at
+        """Everything needed to resume elsewhere."""
+        batch = self.batch
+        payload = written(batch.payload)
+        return batch.ts, batch.codes, batch.types, payload, self.arrival, self.at, self.codes
 
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> Slice:
-        *batch, arrival, at = kept
-        return cls(_read(batch), arrival, at)
-
-
-class WaitingSlices:
-    """Events by the ordering unit's row numbers, until they are handed out."""
-
-    def __init__(self) -> None:
-        self._numbers = np.empty((3, 0), np.int64)
-        """Row numbers, which grow, arrival numbers and keys."""
-        self._left = np.empty(0, np.bool_)
-        """Which of them were not handed out yet."""
-        self._batch: EventBatch | None = None
-
-    def put(self, rows: Ints, arrival: Ints, keys: Ints, batch: EventBatch) -> None:
-        """Keep events."""
-        if not len(rows):
-            return
-        if self._batch is not None:
-            batch = EventBatch.concat([self._batch, batch])
-            payload = batch.payload
-            if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
-                batch = whole(batch)
-        self._numbers = np.concatenate((self._numbers, (rows, arrival, keys)), axis=1)
-        left = np.ones(len(batch), np.bool_)
-        left[: len(self._left)] = self._left
-        self._left, self._batch = left, batch
-
-    def take(self, rows: Ints) -> tuple[EventBatch, Ints, Ints]:
-        """Hand out events, with their arrival numbers and keys."""
-        if self._batch is None or not len(rows):
-            return EventBatch.concat([]), NOTHING, NOTHING
-        index = self._numbers[0].searchsorted(rows)
-        self._left[index] = False
-        return whole(self._batch.take(index)), self._numbers[1, index], self._numbers[2, index]
-
-    def drop(self, rows: Ints) -> None:
-        """Forget events that will not be handed out, if they are known."""
-        self._left[np.isin(self._numbers[0], rows)] = False
-
-    def tidy(self) -> None:
-        """Drop what was handed out, once it is most."""
-        count = np.count_nonzero(self._left)
-        if self._batch is None or len(self._left) <= 2 * count + _SPARE:
-            return
-        left = np.flatnonzero(self._left)
-        self._numbers = self._numbers[:, left]
-        self._left = np.ones(len(left), np.bool_)
-        self._batch = whole(self._batch.take(left)) if len(left) else None
-
-    def state_of(self) -> Any:
-        """All that must be kept to go on elsewhere."""
-        if self._batch is None:
-            return None
-        return self._numbers, self._left, *_written(self._batch)
-
-    def resume(self, kept: Any) -> None:
-        """Go on from what `state_of` kept."""
-        if kept is not None:
-            self._numbers, self._left, *batch = kept
-            self._batch = _read(batch)
+        ts, codes, types, payload, *numbers = kept
+        return cls(EventBatch(ts, codes, tuple(types), read(payload)), *numbers)
 
 
 def whole(batch: EventBatch) -> EventBatch:
-    """The batch with columns in one piece: they can be read as arrays without copying them."""
+    """The batch with columns in one piece, which can be read as arrays without copying."""
     payload = batch.payload
     if isinstance(payload, pa.Table) and payload.num_columns and payload.column(0).num_chunks != 1:
         payload = payload.combine_chunks()
     return EventBatch(batch.ts, batch.codes, batch.types, payload)
-
-
-def _written(batch: EventBatch) -> tuple[Any, ...]:
-    return batch.ts, batch.codes, batch.types, written(batch.payload)
-
-
-def _read(kept: list[Any]) -> EventBatch:
-    ts, codes, types, payload = kept
-    return EventBatch(ts, codes, tuple(types), read(payload))

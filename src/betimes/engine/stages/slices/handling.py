@@ -1,9 +1,9 @@
-"""Handing slices to detectors per batch, and going back.
+"""Handing slices to per-batch detectors, and going back.
 
 Events that follow all others of their key are handled in slices; a segment of one or more slices
 begins with a snapshot. Events that land earlier are put into their segments; the key's detector is
-restored from the snapshot before the first of these and handed whole segments again. On demand,
-that ends at the first later segment before which the state is what it was.
+restored from the snapshot before the first of these, and gets whole segments again. On demand, this
+ends at the first later segment where the state is the same as before.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from betimes.engine.stages.tactic import Disturbance, Ints, Replay, Setting
 
 
 class SliceHandling:
-    """The detectors of one stage, their histories, and the way back."""
+    """The detectors of one stage, their histories, and how they go back."""
 
     def __init__(self, setting: Setting) -> None:
         self.histories: dict[Any, KeyHistory] = {}
-        """By key; a detector without keys has one, None."""
+        """By key; without keys, the only key is None."""
         self.costs = SliceCosts()
         self.execution = Execution(setting.node)
         self._setting = setting
@@ -38,17 +38,17 @@ class SliceHandling:
         self._spacing = parse_snapshots(setting.options.snapshots)
 
     def history(self, key: Any) -> KeyHistory:
-        """What was handled of a key."""
+        """The history of a key."""
         if key not in self.histories:
             self.histories[key] = KeyHistory(key, self.execution.states.make())
         return self.histories[key]
 
     def snapshot(self, history: KeyHistory) -> Snapshot:
-        """The state of a key as it is now."""
+        """The current state of a key."""
         return self.execution.states.take(history.detector)
 
     def resume(self, key: Any, snapshot: Snapshot) -> KeyHistory:
-        """A key resumes from a snapshot."""
+        """Let a key resume from a snapshot."""
         self.histories[key] = KeyHistory(key, self.execution.states.restore(snapshot))
         return self.histories[key]
 
@@ -57,10 +57,10 @@ class SliceHandling:
     def append(
         self, history: KeyHistory, events: Slice, start: int, certain: int, reach: int
     ) -> Iterator[list[Output]]:
-        """Handle the events from `start` on, which follow all others; yield what is made.
+        """Handle the events from `start` on, which follow all others; yield the outputs.
 
-        The first `certain` events can only be disturbed by one that breaks the slack. A segment
-        that began before `reach` is not continued: it can be forgotten then.
+        Only an event that breaks the slack can disturb the first `certain` events. A segment that
+        began before `reach` is not continued, so that it can be forgotten.
         """
         newest = np.maximum.accumulate(events.at)
         segments = history.segments
@@ -72,7 +72,7 @@ class SliceHandling:
                 segments.append(SliceSegment(events.place(start), self._save(history)))
                 room = length
             border = len(events) if speculative else certain
-            # Snapshots that nobody asks for need not cut slices.
+            # If snapshots do not pay, they need not cut slices.
             end = border if length >= LONGEST else min(start + room, border)
             yield self._handle(history, events.part(start, end), newest[start:end])
             start = end
@@ -112,7 +112,7 @@ class SliceHandling:
             return self._note(history, events, done)
 
     def _note(self, history: KeyHistory, events: Slice, done: Done) -> Made:
-        """Take over the detector after an execution, and where it fails."""
+        """Keep the detector after an execution, and note where it failed."""
         history.detector = done.detector
         last = events.place(len(events) - 1)
         self._failures.mend(history.key, events.place(0), last)
@@ -121,7 +121,7 @@ class SliceHandling:
         return done.made
 
     def _commit(self, history: KeyHistory, made: Made, events: Slice, newest: Ints) -> list[Output]:
-        """Outputs of what was made; `newest` are the arrivals with which each event was known."""
+        """The outputs; `newest` has the arrival with which each event was known."""
         rows, derived = made
         if not rows:
             return []
@@ -158,13 +158,13 @@ class SliceHandling:
         return replay
 
     def _spare(self, segments: list[SliceSegment], replay: Replay) -> None:
-        """These need not be handled again: what they made still holds."""
+        """These segments need not be handled again: what they made still holds."""
         for segment in segments:
             replay.spared += segment.size
             self._outputs.keep(segment.outputs, replay.new)
 
     def _again(self, history: KeyHistory, replay: Replay, segment: SliceSegment) -> None:
-        """Handle the events of one segment again; outputs that come again stay."""
+        """Handle the events of one segment again; outputs that recur stay."""
         events, old = segment.events, segment.outputs
         began = self._setting.time()
         done = self.execution.execute(history.detector, segment.saved, events.batch)

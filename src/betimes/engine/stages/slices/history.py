@@ -1,4 +1,4 @@
-"""What detectors per batch have handled: segments of events in order, each with a snapshot."""
+"""What per-batch detectors have handled: segments of ordered events, each with a snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from betimes.engine.stages.slices.events import Slice
 
 
 class SliceSegment:
-    """Events between two snapshots: the state before them, themselves, what was made of them."""
+    """Events between two snapshots, with the state before them and what they made."""
 
     __slots__ = ("_in_order", "_parts", "last", "outputs", "saved", "size", "start")
 
@@ -40,13 +40,13 @@ class SliceSegment:
         self.last = max(self.last, events.place(len(events) - 1))
 
     def insert(self, events: Slice) -> None:
-        """Add events that land among those that were handled."""
+        """Add events that land among the handled ones."""
         self._in_order = False
         self.extend(events)
 
 
 class KeyHistory(Segments[SliceSegment]):
-    """What the detector of one key has handled, and the detector as it is now."""
+    """What the detector of one key has handled, and the detector in its current state."""
 
     def __init__(self, key: Any, detector: Any) -> None:
         super().__init__()

@@ -1,14 +1,14 @@
-"""The tactic of slices: detectors per batch on input events, over columns.
+"""The tactic of slices: per-batch detectors on input events, over columns.
 
-A detector per batch that reads input events gets them as they came, as columns: no event becomes a
-Python object on the way. What waits is looked up by number when the ordering unit hands it out, and
-what was handled stays in the slices in which it was handed over. Every key has a detector and a
-history of its own; without keys there is one.
+A per-batch detector that reads input events gets them as they came, as columns: no event becomes a
+Python object on the way. Waiting events are looked up by number when the ordering unit hands them
+out, and handled events stay in the slices in which they were handed over. Every key has its own
+detector and history; without keys there is one.
 
 Events that follow all handled ones of their key are handed over in slices, as long as the spacing
-of snapshots allows; at attenuation 1 that is usually one slice per batch and key. Those that land
-before handled ones are put into their segments, and the key's detector handles these and all that
-follow again, once per batch, however many there are.
+of snapshots allows; at attenuation 1, that is usually one slice per batch and key. Events that land
+before handled ones are put into their segments, and the key's detector handles these segments and
+all later ones again: once per batch, however many events were late.
 """
 
 from __future__ import annotations
@@ -24,16 +24,25 @@ from betimes.engine.news.news import Output
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.reading.keys import Keys, has_column, key_codes
-from betimes.engine.stages.slices.events import Slice, WaitingSlices
+from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
-from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Replay, Setting, Told
+from betimes.engine.stages.tactic import (
+    NOTHING,
+    Disturbance,
+    Ints,
+    Moment,
+    Replay,
+    Setting,
+    Told,
+)
+from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
 
 class SliceArrivals(Arrivals):
-    """What arrives at a stage of a detector per batch: columns for the unit, others for it."""
+    """What arrives at a stage of a per-batch detector: columns for the unit and for it."""
 
     __slots__ = ("codes", "part")
 
@@ -53,7 +62,7 @@ class SliceArrivals(Arrivals):
 
 
 class SliceTactic:
-    """Hands slices of input events to detectors per batch, by key."""
+    """Hands slices of input events to per-batch detectors, by key."""
 
     weighs = True
     passed = None
@@ -63,9 +72,9 @@ class SliceTactic:
         self._handling = SliceHandling(setting)
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
-        self._waiting = WaitingSlices()
+        self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING))
         self._swept = 0
-        """How many events had been handled when all keys were last asked what can be forgotten."""
+        """How many events had been handled when the keys were last swept."""
 
     # Arrivals
 
@@ -85,14 +94,12 @@ class SliceTactic:
         assert isinstance(arrivals, SliceArrivals)
         self._keys.keep()
         wanted = arrivals.wanted
-        self._waiting.put(row + wanted, arrivals.at[wanted], arrivals.codes, arrivals.part)
+        at = arrivals.at[wanted]
+        self._waiting.put(row + wanted, Slice(arrivals.part, at, at, arrivals.codes))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Slice, Ints]:  # noqa: ARG002
-        batch, arrival, codes = self._waiting.take(rows)
-        return Slice(batch, arrival, at, codes), rows
-
-    def drop(self, rows: Ints) -> None:
-        self._waiting.drop(rows)
+        taken = self._waiting.take(rows)
+        return Slice(taken.batch, taken.arrival, at, taken.codes), rows
 
     # Handling events
 
@@ -146,8 +153,8 @@ class SliceTactic:
 
     # Memory
 
-    def tidy(self, held: Ints) -> None:  # noqa: ARG002 - it knows what was handed out
-        self._waiting.tidy()
+    def tidy(self, held: Ints) -> None:
+        self._waiting.trim(held)
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         histories = self._handling.histories
@@ -188,7 +195,8 @@ class SliceTactic:
         }
 
     def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
-        self._waiting.resume(kept["waiting"])
+        rows, events = kept["waiting"]
+        self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
         for key, snapshot, last, segments in kept["histories"]:
             history = self._handling.resume(key, snapshot)
