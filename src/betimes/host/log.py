@@ -19,8 +19,8 @@ is decided after each batch for the next one, and stored with that one in the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import msgspec
@@ -30,7 +30,7 @@ from betimes.engine import Engine, EngineOptions
 from betimes.engine.attenuation import Attenuation
 from betimes.host.host import Host, HostState, Setup
 from betimes.model.fitting import check_identity, read_stored
-from betimes.model.identity import Identity
+from betimes.model.identity import Facts, Identity
 
 FORMAT = 2
 """Layout of head and log; those of another layout are refused."""
@@ -45,7 +45,7 @@ LOG_PER_BASE = 2
 class Head(msgspec.Struct):
     """What is known about a host without having it."""
 
-    identity: dict[str, dict[str, str]]
+    identity: Mapping[str, Facts]
     token: bytes
     attenuation: float
     """For the next batch."""
@@ -96,15 +96,14 @@ class LoggedHost:
     def __init__(
         self, setup: Setup, identity: Identity, *, slot: int, clock: Callable[[], float]
     ) -> None:
-        options = setup.options
-        self.adaptive = options.adaptive
+        self.adaptive = setup.options.adaptive
         if self.adaptive:
             # Controlled from outside, so that the log can say how each batch was handled.
-            options = options.with_(attenuation=1.0)
-        self._host = Host(Setup(setup.hierarchy, options, setup.columns, setup.results), slot=slot)
+            setup = replace(setup, options=setup.options.with_(attenuation=1.0))
+        self._host = Host(setup, slot=slot)
         self.token = first_token(identity)
         self._clock = clock
-        self._steering = Attenuation(options.zone)
+        self._steering = Attenuation(setup.options.zone)
         self._began: float | None = None
         self._attenuation: float | None = None
 
@@ -173,8 +172,7 @@ def first_token(identity: Identity) -> bytes:
 def first_head(identity: Identity, options: EngineOptions) -> Head:
     """The head of a host that has been fed nothing."""
     attenuation = 1.0 if options.adaptive else float(options.attenuation)
-    facts = {subject: dict(facts) for subject, facts in identity.facts.items()}
-    return Head(facts, first_token(identity), attenuation)
+    return Head(identity.facts, first_token(identity), attenuation)
 
 
 def read_head(identity: Identity, stored: bytes) -> Head:

@@ -9,6 +9,7 @@ runs them again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from betimes.host import HostState, Setup
 from betimes.host.folder import CheckpointFolder
 from betimes.model import StreamEndedError
 from betimes.model.fitting import check_identity, read_stored
-from betimes.model.identity import Identity
+from betimes.model.identity import Facts, Identity
 
 FORMAT = 2
 FILE = "local-run"
@@ -31,7 +32,7 @@ _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 class Saved(msgspec.Struct):
     """Everything that a run needs to resume."""
 
-    identity: dict[str, dict[str, str]]
+    identity: Mapping[str, Facts]
     host: HostState | None = None
     position: Position = Position()
     batch: int = 0
@@ -84,7 +85,7 @@ class Checkpoint:
 
     def new(self) -> Saved:
         """What to save before anything has happened."""
-        return Saved({subject: dict(facts) for subject, facts in self._identity.facts.items()})
+        return Saved(self._identity.facts)
 
     def load(self) -> Saved | None:
         """What an earlier run left; refused if it is of another job or its stream has ended."""
