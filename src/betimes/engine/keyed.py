@@ -14,7 +14,7 @@ import numpy as np
 from betimes.engine.attenuation import Load
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
-from betimes.model import Duration, EventBatch, OptionError
+from betimes.model import Duration, EventBatch, OptionError, microseconds
 from betimes.model.change import Change
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
@@ -63,7 +63,8 @@ class KeyedOrder:
 
     def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
         """Time passes for all keys, or for some of them."""
-        passed = by if isinstance(by, Mapping) else dict.fromkeys(self.keys, by)
+        given = by if isinstance(by, Mapping) else dict.fromkeys(self.keys, by)
+        passed = {key: microseconds(time, "by") for key, time in given.items()}
         for key in passed:
             if key not in self.keys:
                 raise OptionError(

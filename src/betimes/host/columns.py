@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from betimes.model import EventBatch
+from betimes.model.event import RESERVED
 from betimes.model.identity import Facts
 from betimes.model.rows import plain
 
@@ -39,9 +41,14 @@ class Columns:
         batch, rejected = EventBatch.sift_arrow(
             rows, time=self.time, type=self.type, arrival=self.arrival
         )
-        return batch, [
-            BadRow(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected
-        ]
+        bad = [BadRow(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
+        if not RESERVED.isdisjoint(batch.types):
+            own = np.array([name in RESERVED for name in batch.types])[batch.codes]
+            for event in batch.take(np.flatnonzero(own)):
+                row = {self.time: event.ts, self.type: event.type, **event.payload}
+                bad.append(BadRow("the type is one of betimes' own", row))
+            batch = batch.take(np.flatnonzero(~own))
+        return batch, bad
 
     def facts(self) -> Facts:
         """What a stored state depends on."""

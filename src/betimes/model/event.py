@@ -15,6 +15,10 @@ TICK = "betimes.tick"
 to learn delays, and never reach a detector."""
 
 
+RESERVED = frozenset({PSEUDO, TICK})
+"""Types with which betimes speaks to itself. No input may have them."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False):
     """A `type`, the time `ts` at which it occurred (microseconds), and a payload.
 
