@@ -27,7 +27,7 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
 from betimes.model.change import Change, ChangeBatch
-from betimes.model.codec import CheckpointError, dumps, loads
+from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
 from betimes.model.errors import BusyError
 from betimes.model.event import RESERVED
@@ -124,9 +124,14 @@ class Engine:
         observers: Sequence[Observer] = (),
         **keywords: Any,
     ) -> None:
+        if not isinstance(hierarchy, Hierarchy):
+            raise OptionError(
+                f"expected a Hierarchy, got {hierarchy!r}; add patterns and detectors to a "
+                "Hierarchy with add()"
+            )
         hierarchy.check()
         self.hierarchy = hierarchy
-        self.options = options if options and not keywords else EngineOptions.of(keywords)
+        self.options = EngineOptions.of(keywords) if options is None else options.with_(**keywords)
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
@@ -153,7 +158,9 @@ class Engine:
         state = "ended" if self._ended else "stopped" if self._broken is not None else "open"
         names = ", ".join(node.name for node in self.hierarchy)
         setting = self.options.attenuation
-        return f"Engine({names}; {state}, {self._changes.seq:,} changes, attenuation {setting})"
+        count = self._changes.seq
+        changes = "1 change" if count == 1 else f"{count:,} changes"
+        return f"Engine({names}; {state}, {changes}, attenuation {setting})"
 
     @property
     def rejected(self) -> int:
@@ -184,7 +191,8 @@ class Engine:
         """Take events in the order of their arrival; return what changed.
 
         `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
-        `EventBatch`, an `Event`, or any number of them.
+        `EventBatch`, an `Event`, or any number of them. The engine keeps what it is fed: do not
+        change it afterwards.
         """
         self._check_open()
         if isinstance(events, Iterator | set | tuple | deque):
@@ -231,16 +239,21 @@ class Engine:
                 "expected no more events after finish(), but feed() was called; "
                 "build a new Engine for a new stream"
             )
-        if self._broken is not None:
-            raise StreamEndedError(
-                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
-                "before it into a new engine, or set errors='skip'"
-            )
+        self._check_sound()
         if len(self.hierarchy) != self._detectors:
             added = [node.name for node in self.hierarchy][self._detectors :]
             raise HierarchyError(
                 f"{', '.join(map(repr, added))} joined the hierarchy after this engine was "
                 "built, and would see no events; add all detectors first, then build the Engine"
+            )
+
+    def _check_sound(self) -> None:
+        """Refuse to continue after an error: nobody knows what the stages have taken in."""
+        if self._broken is not None:
+            raise StreamEndedError(
+                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
+                "before it into a new engine; errors='skip' passes over events at which a "
+                "detector fails"
             )
 
     def _taken(self, take: Callable[[], list[Change]]) -> ChangeBatch:
@@ -300,7 +313,8 @@ class Engine:
     @_alone
     def checkpoint(self) -> bytes:
         """The whole state as bytes: plain data, no pickled objects; restore it in a new engine."""
-        return dumps(
+        self._check_sound()
+        state = dumps(
             {
                 "format": FORMAT,
                 "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
@@ -311,6 +325,7 @@ class Engine:
             },
             "the engine",
         )
+        return sealed(state)
 
     @_alone
     def restore(self, checkpoint: bytes) -> None:
@@ -320,7 +335,7 @@ class Engine:
                 "expected a new engine to restore into, but this one has already been fed; "
                 "build another Engine"
             )
-        kept = loads(checkpoint, "the checkpoint")
+        kept = loads(unsealed(checkpoint, "the checkpoint"), "the checkpoint")
         found = kept.get("format") if isinstance(kept, dict) else None
         instead = "start again from the beginning of the stream"
         check_format(found, FORMAT, "the checkpoint", instead)
