@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from betimes.calibration.iterative import Recording, batches_of
 from betimes.calibration.probes import Probe
-from betimes.engine.configuration import (
+from betimes.configuration.value import (
     Calibration,
     CalibrationError,
     Setting,

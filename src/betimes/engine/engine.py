@@ -10,9 +10,9 @@ from __future__ import annotations
 import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from functools import partial
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,10 @@ from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
+from betimes.model.calls import alone
 from betimes.model.change import Change, ChangeBatch
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
-from betimes.model.errors import BusyError
 from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
@@ -40,28 +40,6 @@ FORMAT = 3
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
-
-
-T = TypeVar("T")
-P = ParamSpec("P")
-
-
-def _alone(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
-    """A call that refuses to run while another one does, from another thread or from inside."""
-
-    @wraps(method)
-    def call(self: Engine, /, *args: P.args, **keywords: P.kwargs) -> T:
-        if not self._lock.acquire(blocking=False):
-            raise BusyError(
-                f"expected one call at a time, but {method.__name__}() was called while this "
-                "engine is at work; use one engine per thread, or a lock around your calls"
-            )
-        try:
-            return method(self, *args, **keywords)
-        finally:
-            self._lock.release()
-
-    return call
 
 
 class Engine:
@@ -136,7 +114,7 @@ class Engine:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
         self._time = time
-        self._lock = Lock()
+        self.lock = Lock()
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers
@@ -186,7 +164,7 @@ class Engine:
         """Stream time, if no detector has a clock event that is in doubt."""
         return self._order.sure_clock
 
-    @_alone
+    @alone
     def feed(self, events: Events) -> ChangeBatch:
         """Take events in the order of their arrival; return what changed.
 
@@ -209,7 +187,7 @@ class Engine:
         self._steer()
         return changes
 
-    @_alone
+    @alone
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
         """Time passes while nothing happens: every clock moves on by this much.
 
@@ -219,7 +197,7 @@ class Engine:
         self._check_open()
         return self._taken(lambda: self._order.advance(by))
 
-    @_alone
+    @alone
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End the stream: everything settles, and every result that still holds becomes final.
 
@@ -310,7 +288,7 @@ class Engine:
         """What a checkpoint depends on: the hierarchy, and the options that affect states."""
         return self.hierarchy.identity() | self.options.identity()
 
-    @_alone
+    @alone
     def checkpoint(self) -> bytes:
         """The whole state as bytes: plain data, no pickled objects; restore it in a new engine."""
         self._check_sound()
@@ -327,7 +305,7 @@ class Engine:
         )
         return sealed(state)
 
-    @_alone
+    @alone
     def restore(self, checkpoint: bytes) -> None:
         """Resume from a checkpoint of an engine with the same hierarchy; this one must be new."""
         if not self._order.empty or self._ended:

@@ -14,15 +14,8 @@ from betimes.engine.node import Node
 from betimes.model.change import LATE, REJECTED
 from betimes.model.errors import BetimesError, OptionError
 from betimes.model.hints import known_options
-from betimes.model.identity import Identity, spelled_names
+from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
-
-WHOLE = "the hierarchy"
-
-
-def subject(name: str) -> str:
-    """How an identity names a detector."""
-    return f"detector {name!r}"
 
 
 class HierarchyError(BetimesError, ValueError):

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from betimes.configuration.value import Calibration
 from betimes.engine.attenuation import Zone
-from betimes.engine.configuration import Calibration
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds

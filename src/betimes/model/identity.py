@@ -25,6 +25,14 @@ import numpy as np
 
 Facts = Mapping[str, str]
 
+WHOLE = "the hierarchy"
+
+
+def subject(name: str) -> str:
+    """How an identity names a detector."""
+    return f"detector {name!r}"
+
+
 _DEEP = 6
 """Objects within objects are looked at this far."""
 _REPRS = frozenset({
