@@ -39,8 +39,9 @@ def calibrate(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Where to write the configuration. [dim]\\[default: calibration.toml next to the "
-            "job file][/]",
+            help="Where to write the configuration; a file that is there is replaced. "
+            "[dim]\\[default: calibration.toml next to the job file, which is replaced only if it "
+            "was made for the same hierarchy][/]",
         ),
     ] = None,
     max_runs: Annotated[
@@ -137,7 +138,7 @@ def calibrate(
     progress = Progress(quiet=quiet, live=False)
     if old is None:
         _refuse_changes(changes, measure_jitter=measure_jitter)
-        before = _known(file, hierarchy)
+        before = _known(file, hierarchy, named=out is not None)
         found = _iterative(job, hierarchy, progress, max_runs)
     else:
         if max_runs is not None:
@@ -149,6 +150,7 @@ def calibrate(
                 f"the result would replace {shown(str(file.absolute()))}, the file that --from "
                 "names; write to another file with --out FILE"
             )
+        _known(file, hierarchy, named=out is not None)
         before = Calibration.read(old)
         found = _adapted(job, hierarchy, progress, before, changes, measure_jitter=measure_jitter)
     found.write(file)
@@ -176,12 +178,25 @@ def _refuse_changes(changes: Mapping[str, Sequence[str] | None], *, measure_jitt
         )
 
 
-def _known(file: Path, hierarchy: Hierarchy) -> Calibration | None:
-    """The calibration in the file so far, if it fits this hierarchy."""
+def _known(file: Path, hierarchy: Hierarchy, *, named: bool) -> Calibration | None:
+    """The calibration in the file so far, if it fits this hierarchy.
+
+    One that does not fit may belong to another job in the same folder; it is replaced only if the
+    user has named its file.
+    """
     try:
-        return Calibration.read(file).check(hierarchy)
+        known = Calibration.read(file)
     except CalibrationError:
         return None
+    differences = known.differences(hierarchy)
+    if differences and not named:
+        lines = "\n".join(f"  {line}" for line in differences)
+        raise OptionError(
+            f"{shown(str(file.absolute()))} was made for another hierarchy, maybe by another job:\n"
+            f"{lines}\nwrite to another file with --out FILE, or replace this one with --out "
+            f"{shown(str(file.absolute()))}"
+        )
+    return None if differences else known
 
 
 def _iterative(
