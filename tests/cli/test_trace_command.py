@@ -86,7 +86,7 @@ def transcript(text: str) -> list[dict[str, Any]]:
     for line in text.strip().splitlines():
         event, clock, slack, *lists = (cell.strip() for cell in line.split("|"))
         name, *late = event.split()
-        values = [None if name == "-" else name, int(clock), int(slack)]
+        values: list[Any] = [None if name == "-" else name, int(clock), int(slack)]
         values += [*(cell.split() for cell in lists), late == ["late"]]
         rows.append(dict(zip(KEYS, values, strict=True)))
     return rows
@@ -223,7 +223,7 @@ def test_without_a_clock_event_it_says_so(finish: bool) -> None:
     options = ["--finish"] if finish else []
     result = CliRunner().invoke(app, ["trace", "--clock", "A", "B1 B2", *options])
     assert result.exit_code == 0
-    assert "no event of the clock types" in result.stderr
+    assert "no event of the clock type" in result.stderr
 
 
 def table(*arguments: str, columns: int = 100) -> list[str]:

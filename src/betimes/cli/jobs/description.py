@@ -10,8 +10,9 @@ from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.engine import Hierarchy
 
 _ENDS = {
-    "advance": "at the end of the input time runs out, and all results become final",
-    "stay": "at the end of the input all results become final; time stays at the last event",
+    "advance": "when the input ends, time moves past every open window, and all results become "
+    "final",
+    "stay": "when the input ends, all results become final; time stays at the last event",
     "open": "the input has no end: a later run resumes after it",
 }
 
