@@ -13,13 +13,12 @@ from rich.table import Table
 
 from betimes.calibration import recalibrate
 from betimes.cli.calibrate.recordings import calibrate_on, check_recording, recorded
-from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.sources import check_source
 from betimes.cli.jobs.jobfile.conflicts import read_job
 from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress
-from betimes.cli.speaking import say
+from betimes.cli.speaking import say, shown
 from betimes.engine import Calibration, CalibrationError, Hierarchy
 from betimes.engine.configuration import RunOutcome, Setting
 from betimes.model import Duration, OptionError, microseconds, readable
@@ -147,7 +146,7 @@ def calibrate(
             )
         if out is None and file.exists() and file.samefile(old):
             raise OptionError(
-                f"the result would replace {shown(str(file.absolute()))}, the file that --from "
+                f"the result would replace {shown(file.absolute())}, the file that --from "
                 "names; write to another file with --out FILE"
             )
         _known(file, hierarchy, named=out is not None)
@@ -159,7 +158,7 @@ def calibrate(
     _print(found, before)
     for note in found.notes:
         say(note)
-    say(f"wrote {shown(str(file.absolute()))}; add this line to [detect] in the job file:")
+    say(f"wrote {shown(file.absolute())}; add this line to [detect] in the job file:")
     typer.echo(f'calibration = "{_relative(file, job.folder)}"')
 
 
@@ -192,9 +191,9 @@ def _known(file: Path, hierarchy: Hierarchy, *, named: bool) -> Calibration | No
     if differences and not named:
         lines = "\n".join(f"  {line}" for line in differences)
         raise OptionError(
-            f"{shown(str(file.absolute()))} was made for another hierarchy, maybe by another job:\n"
+            f"{shown(file.absolute())} was made for another hierarchy, maybe by another job:\n"
             f"{lines}\nwrite to another file with --out FILE, or replace this one with --out "
-            f"{shown(str(file.absolute()))}"
+            f"{shown(file.absolute())}"
         )
     return None if differences else known
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from betimes.cli.jobs.io.files import FileSource
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
+from betimes.cli.speaking import shown
 from betimes.engine import Hierarchy
 
 _ENDS = {
@@ -107,11 +106,3 @@ def _sink(job: JobFile) -> list[str]:
         "final": "only results that are never taken back",
     }
     return [*lines, said[sink.results]]
-
-
-def shown(path: str | None) -> str:
-    """A path as people write it: relative to the working folder, if it is inside."""
-    if path is None or "://" in path:
-        return str(path)
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

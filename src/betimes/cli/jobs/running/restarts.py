@@ -76,7 +76,7 @@ class Checkpoint:
     """The folder of a checkpoint, locked by one run at a time. Without a folder nothing is kept."""
 
     def __init__(self, folder: str | None, identity: Identity) -> None:
-        self._folder = None if folder is None else CheckpointFolder(Path(folder))
+        self._folder = None if folder is None else CheckpointFolder(Path(folder).resolve())
         self._identity = identity
 
     @property
