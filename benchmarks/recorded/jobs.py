@@ -39,7 +39,7 @@ class Job:
     batch: int = 100
     between: dict[int, str] = field(default_factory=dict)
     ends: bool = True
-    """Whether time runs out at the end: `finish(advance=...)`."""
+    """Whether open windows close at the end: `finish(advance=...)`."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def engine(self) -> Engine:

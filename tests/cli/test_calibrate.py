@@ -144,6 +144,36 @@ def test_what_was_measured_is_not_replaced_by_accident(folder: Path) -> None:
     assert (folder / "calibration.toml").read_bytes() == measured
 
 
+def test_the_file_of_another_job_is_replaced_only_if_it_is_named(tmp_path: Path) -> None:
+    """Two jobs in one folder write the same file, unless told otherwise."""
+    first = make(tmp_path, SECOND_LEVEL)
+    assert calibrate("--quiet", first).exit_code == 0
+    assert calibrate("--quiet", first).exit_code == 0, "the same job may calibrate again"
+    file = tmp_path / "calibration.toml"
+    measured = file.read_bytes()
+    second = make(tmp_path)
+    result = calibrate(second)
+    assert result.exit_code == 2
+    assert "calibration.toml was made for another hierarchy" in result.stderr
+    assert "'pair' is not in the hierarchy" in result.stderr
+    assert "write to another file with --out FILE" in result.stderr
+    assert "run 1" not in result.stderr
+    copy = tmp_path / "copy.toml"
+    copy.write_bytes(measured)
+    adapted = calibrate(second, "--from", copy)
+    assert "calibration.toml was made for another hierarchy" in adapted.stderr
+    assert file.read_bytes() == measured
+    assert calibrate("--quiet", second, "--out", file).exit_code == 0
+    assert list(Calibration.read(file).detectors) == ["touch"]
+
+
+def test_a_file_of_an_older_version_is_replaced(tmp_path: Path) -> None:
+    """Nobody can use it, and its message says to make it again."""
+    (tmp_path / "calibration.toml").write_text("format = 1\n")
+    assert calibrate("--quiet", make(tmp_path)).exit_code == 0
+    assert list(Calibration.read(tmp_path / "calibration.toml").detectors) == ["touch"]
+
+
 def test_spark_must_be_told_the_order_of_arrival(tmp_path: Path) -> None:
     result = calibrate(make(tmp_path, ('kind = "local"\n', ""), ('arrival = "seq"\n', "")))
     assert result.exit_code == 2

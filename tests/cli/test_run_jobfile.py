@@ -252,3 +252,14 @@ def test_every_key_is_in_the_reference() -> None:
     for table in (SOURCE_KEYS, DETECT_KEYS, PATTERN_KEYS, ENGINE_KEYS, SINK_KEYS):
         for key in table:
             assert re.search(rf"`(\[\w+\.)?{key}\]?`", reference), key
+
+
+def test_paths_are_shown_without_detours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make(tmp_path, ('path = "out/"', 'path = "deep/er/../../out/"'))
+    monkeypatch.chdir(tmp_path)
+    result = run("--check", file.name)
+    assert "sink    parquet at out/batch=N" in result.stdout
+    assert run("--quiet", file.name).exit_code == 0
+    (tmp_path / "checkpoint" / "local-run").unlink()
+    again = run("--quiet", file.name)
+    assert "expected an empty folder out for a new run" in again.stderr

@@ -159,7 +159,7 @@ def test_a_checkpoint_of_another_job_is_refused(folder: Path) -> None:
     file.write_text(file.read_text().replace('"500ms"', '"400ms"'))
     result = run(file)
     assert result.exit_code == 1
-    assert "belongs to a job with other settings" in result.stderr
+    assert "belongs to a job with different settings" in result.stderr
     assert "detector 'touch': within was 500 ms, is 400 ms" in result.stderr
 
 

@@ -31,6 +31,15 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds(
     assert lines[0].startswith("betimes: rows 5,000 · rate 1,000/s · slack 1.5 ms")
 
 
+def test_the_summary_of_a_run_that_found_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(quiet=False, live=False)
+    progress.summary(Reading(Totals(9, 1)), "nowhere", outcome="the end")
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()[1:]]
+    assert ["remaining", "0"] in lines
+    assert ["known", "after", "-"] in lines
+    assert ["final", "after", "-"] in lines
+
+
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     progress = Progress(quiet=True, live=True, clock=lambda: now)

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from betimes.cli import app
 
-KEYS = ["event", "clock", "slack", "released", "replayed", "settled", "buffer"]
+KEYS = ["event", "clock", "slack", "released", "replayed", "settled", "buffer", "late"]
 FIG_7 = "A0 A2 C1 A3 B4 A6 C5 B8 C7 A11 B10 A12 C9"
 FIG_4 = "A0 A2 C1 A4 B3 C5 A6"
 
-# event | clock | slack | released | replayed | settled | buffer
+# event, "late" if it was | clock | slack | released | replayed | settled | buffer
 SPECULATION = """
 A0  |  0 | 0 | A0       |        |          | A0
 A2  |  2 | 0 | A2       |        | A0       | A2
@@ -38,7 +38,7 @@ C9  | 12 | 6 |          | C9 B10 |          | C7 B8 C9 B10 A11 A12
 BUFFERING = """
 A0  |  0 | 0 | A0       |        | A0       |
 A2  |  2 | 0 | A2       |        | A2       |
-C1  |  2 | 0 |          |        |          | C1
+C1 late | 2 | 0 |      |        |          | C1
 A4  |  4 | 3 | C1       |        | C1       | A4
 B3  |  4 | 3 |          |        |          | B3 A4
 C5  |  4 | 3 |          |        |          | B3 A4 C5
@@ -48,7 +48,7 @@ A6  |  6 | 3 | B3       |        | B3       | A4 C5 A6
 EVERY_EVENT = """
 A0  |  0 | 0 | A0       |        | A0       |
 A2  |  2 | 0 | A2       |        | A2       |
-C1  |  2 | 0 |          |        |          | C1
+C1 late | 2 | 0 |      |        |          | C1
 A4  |  4 | 3 | C1       |        | C1       | A4
 B3  |  4 | 3 |          |        |          | B3 A4
 C5  |  5 | 3 |          |        |          | B3 A4 C5
@@ -85,8 +85,10 @@ def transcript(text: str) -> list[dict[str, Any]]:
     rows = []
     for line in text.strip().splitlines():
         event, clock, slack, *lists = (cell.strip() for cell in line.split("|"))
-        values = [None if event == "-" else event, int(clock), int(slack)]
-        rows.append(dict(zip(KEYS, values + [cell.split() for cell in lists], strict=True)))
+        name, *late = event.split()
+        values: list[Any] = [None if name == "-" else name, int(clock), int(slack)]
+        values += [*(cell.split() for cell in lists), late == ["late"]]
+        rows.append(dict(zip(KEYS, values, strict=True)))
     return rows
 
 
@@ -221,7 +223,7 @@ def test_without_a_clock_event_it_says_so(finish: bool) -> None:
     options = ["--finish"] if finish else []
     result = CliRunner().invoke(app, ["trace", "--clock", "A", "B1 B2", *options])
     assert result.exit_code == 0
-    assert "no event of the clock types" in result.stderr
+    assert "no event of the clock type" in result.stderr
 
 
 def table(*arguments: str, columns: int = 100) -> list[str]:

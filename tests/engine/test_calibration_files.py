@@ -156,6 +156,22 @@ def test_another_hierarchy_is_refused(file: Path, hierarchy: Hierarchy, message:
         Engine(hierarchy, calibration=file)
 
 
+def test_a_hierarchy_with_nothing_in_common_is_refused_in_one_line() -> None:
+    made_for, hierarchy = Hierarchy(clock="A"), Hierarchy(clock="A")
+    for number in range(32):
+        made_for.add(Count("b", 2), on="B", emits=f"b{number}", name=f"Track {number}")
+    hierarchy.add(Count("pair", 2), on="B", emits="pair", name="Pair")
+    with pytest.raises(CalibrationError) as refused:
+        Engine(hierarchy, calibration=Calibration.nothing(made_for))
+    first, line, last = str(refused.value).splitlines()
+    assert first == "the calibration was made for another hierarchy:"
+    assert line == (
+        "  it is for 32 detectors (Track 0, Track 1, Track 2, Track 3, Track 4, ...), and none of "
+        "these is in the hierarchy, which has 1 detector (Pair)"
+    )
+    assert "recalibrate" in last
+
+
 def test_what_starts_differently_looks_different(file: Path) -> None:
     """The state of a query may rest on it, so it must be told apart by its text."""
     text = file.read_text()

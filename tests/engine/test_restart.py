@@ -147,7 +147,7 @@ def test_a_checkpoint_of_another_hierarchy_is_refused() -> None:
     one, another = Hierarchy(clock="A"), Hierarchy(clock="A")
     one.add(Count("x"), on="A", emits="x")
     another.add(Count("y"), on=("A", "B"), emits="y")
-    with pytest.raises(BetimesError, match="other settings"):
+    with pytest.raises(BetimesError, match="different settings"):
         Engine(another).restore(Engine(one).checkpoint())
 
 

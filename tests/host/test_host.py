@@ -214,7 +214,7 @@ def test_a_state_of_other_settings_is_refused_in_words() -> None:
     with pytest.raises(CheckpointError) as refused:
         read_head(other.identity(), stored)
     lines = str(refused.value).splitlines()
-    assert lines[0] == "the checkpoint belongs to a job with other settings:"
+    assert lines[0] == "the checkpoint belongs to a job with different settings:"
     assert "  options: late was repair, is side" in lines
     assert "  columns: time was ts, is at" in lines
     assert "  columns: arrival was seq, is order of the rows" in lines

@@ -1,4 +1,4 @@
-"""The end of a stream: time runs out, or stays at the last event."""
+"""The end of a stream: time moves past every open window, or stays at the last event."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
         run.wait(60)
     with pytest.raises(
         CheckpointError,
-        match=r"(?s)other settings:.*detector 'Fragile' is gone.*another checkpoint=",
+        match=r"(?s)different settings:.*detector 'Fragile' is gone.*another checkpoint=",
     ):
         bs.write(detected(events), format="noop", checkpoint=checkpoint)
     going_on = detected(events, fragile, errors="skip")

@@ -57,10 +57,10 @@ def calibrate(
     """Find what the detectors of a hierarchy should start with, from a recorded stream.
 
     `events` is the recording in order of arrival: anything that `Engine.feed` takes, or a function
-    that returns the batches again for each run. `end` says what happens at its end: time runs out
-    (`"advance"`), time stays at the last event (`"stay"`), or the stream does not end (`"open"`).
-    `on_run` is called after each run. Other options are those of the engine that will run the
-    stream.
+    that returns the batches again for each run. `end` says what happens at its end: time
+    moves past every open window (`"advance"`), time stays at the last event (`"stay"`), or the
+    stream does not end (`"open"`). `on_run` is called after each run. Other options are those of
+    the engine that will run the stream.
 
     >>> from betimes import Event, Hierarchy
     >>> pairs = Hierarchy(clock="A")

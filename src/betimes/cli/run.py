@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from betimes.cli.jobs.description import describe, shown
+from betimes.cli.jobs.description import describe
 from betimes.cli.jobs.io.sinks import sink_of
 from betimes.cli.jobs.io.sources import check_source, source_of
 from betimes.cli.jobs.jobfile.conflicts import read_job
@@ -20,7 +20,7 @@ from betimes.cli.jobs.running.on_spark import SparkJob, forget_query
 from betimes.cli.jobs.running.progress import Progress
 from betimes.cli.jobs.running.restarts import Checkpoint, identity_of, setup_of
 from betimes.cli.jobs.running.stopping import Stop, hearing_signals
-from betimes.cli.speaking import say
+from betimes.cli.speaking import say, shown
 from betimes.engine import Hierarchy
 from betimes.host import Host
 from betimes.model import OptionError

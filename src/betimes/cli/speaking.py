@@ -9,6 +9,7 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -79,3 +80,17 @@ def patience(doing: str, *, after: float = _NOTICEABLE) -> Iterator[None]:
 
 
 COMPILING = "compiling the ordering loop (once per installation, about ten seconds)"
+
+
+def shown(path: str | Path | None) -> str:
+    """A path as people write it: without "..", and relative to the working folder if it is inside.
+
+    >>> shown(Path.cwd() / "examples/job/../../changes"), shown("s3a://bucket/../changes")
+    ('changes', 's3a://bucket/../changes')
+    """
+    if path is None or "://" in str(path):
+        return str(path)
+    there, here = Path(path), Path.cwd()
+    if ".." in there.parts:
+        there = there.resolve()
+    return str(there.relative_to(here) if there.is_relative_to(here) else there)

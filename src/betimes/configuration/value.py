@@ -15,7 +15,7 @@ depend on different things and change at different times:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -28,7 +28,7 @@ from betimes.model.identity import Identity
 from betimes.ordering.start import Start
 
 _SHOWN = 5
-"""How many detectors are shown when a calibration is printed."""
+"""How many detectors are shown when a calibration is printed or refused."""
 
 
 class Wired(Protocol):
@@ -156,16 +156,7 @@ class Calibration:
 
     def check(self, hierarchy: Wired) -> Calibration:
         """Refuse a hierarchy that this was not made for."""
-        names = list(hierarchy.levels())
-        lines = [
-            f"{name!r} is not in the hierarchy{nearest(name, names)}"
-            for name in self.detectors
-            if name not in names
-        ]
-        lines += [
-            f"{name!r} is not in the calibration" for name in names if name not in self.detectors
-        ]
-        lines = lines or hierarchy.identity().differences(self.hierarchy)
+        lines = self.differences(hierarchy)
         if not lines:
             return self
         raise CalibrationError(
@@ -174,3 +165,28 @@ class Calibration:
             + "\nmake a new one with calibrate(), or adapt this one with recalibrate() (betimes "
             "calibrate --from)"
         )
+
+    def differences(self, hierarchy: Wired) -> list[str]:
+        """How a hierarchy differs from the one that this was made for: one line per difference."""
+        names = list(hierarchy.levels())
+        unknown = [name for name in self.detectors if name not in names]
+        if len(unknown) == len(self.detectors) > _SHOWN:
+            return [
+                f"it is for {_some(self.detectors)}, and none of these is in the hierarchy, which "
+                f"has {_some(names)}"
+            ]
+        lines = [f"{name!r} is not in the hierarchy{nearest(name, names)}" for name in unknown]
+        lines += [
+            f"{name!r} is not in the calibration" for name in names if name not in self.detectors
+        ]
+        return lines or hierarchy.identity().differences(self.hierarchy)
+
+
+def _some(names: Collection[str]) -> str:
+    """How many detectors there are, and the names of the first few.
+
+    >>> _some(["touch", "Pair"]), _some("ABCDEFG")
+    ('2 detectors (touch, Pair)', '7 detectors (A, B, C, D, E, ...)')
+    """
+    first = ", ".join([*names][:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return f"{len(names)} detector{'' if len(names) == 1 else 's'} ({first})"

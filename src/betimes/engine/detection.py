@@ -35,7 +35,7 @@ def detect(
     hierarchy
         The detectors and how they are wired.
     advance : True
-        Whether time runs out at the end, so that open windows close.
+        Whether time moves past every open window at the end, so that all of them close.
     **options
         Those of `Engine`; by default nothing waits, and everything can be repaired.
 

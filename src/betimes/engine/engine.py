@@ -61,8 +61,8 @@ class Engine:
     max_skew : "1h"
         A clock event further ahead than this is put aside unless others confirm it.
     late : "repair"
-        What happens to an event that breaks the slack: `"repair"` the results, report it on the
-        `"side"`, or `"drop"` and count it.
+        What happens to an event that arrives later than the slack allows: `"repair"` the results,
+        report it on the `"side"`, or `"drop"` and count it.
     retention : "10s"
         How long settled events are remembered so that late ones can be repaired.
     snapshots : "adaptive"
@@ -201,8 +201,8 @@ class Engine:
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End the stream: everything settles, and every result that still holds becomes final.
 
-        Time runs out: open windows close, and absences are reported. With `advance=False`, time
-        stays at the last event.
+        Time moves past every open window: windows close, and absences are reported. With
+        `advance=False`, time stays at the last event.
         """
         if self._ended:
             raise StreamEndedError("expected finish() to be called once, but it was called again")

@@ -1,4 +1,4 @@
-"""The host: one engine, fed tables and giving tables, with all that a run needs around it."""
+"""The host: one engine that takes and returns tables, with all that a run needs around it."""
 
 from betimes.host.columns import Columns
 from betimes.host.host import Host, HostState, Setup

@@ -28,7 +28,7 @@ class Columns:
     time: str = "ts"
     type: str = "type"
     arrival: str | None = None
-    """The column that rows arrived in the order of; None if they are in that order."""
+    """The column that gives the order of arrival; None if the rows are in that order."""
 
     def sift(self, table: pa.Table) -> tuple[EventBatch, list[BadRow]]:
         """The events of a table in order of arrival, and the rows that are not valid events.

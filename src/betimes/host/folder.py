@@ -1,4 +1,4 @@
-"""The folder of a checkpoint on this machine: one run at a time, and files that are never half.
+"""The folder of a checkpoint on this machine: one run at a time, whole files only.
 
 A run holds a lock on a file in the folder, which the system releases when the process ends, however
 it ends.
@@ -29,16 +29,16 @@ class CheckpointFolder:
             lock = (self.path / "lock").open("ab")
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint {self.path} cannot be written: {error.strerror or error}; check "
-                "what is there and its permissions, or choose another checkpoint"
+                f"the checkpoint at {self.path} cannot be written: {error.strerror or error}; "
+                "check what is there and its permissions, or choose another checkpoint"
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
             raise BusyError(
-                f"another run is using the checkpoint {self.path}; wait for it, stop it, or choose "
-                "another checkpoint"
+                f"another run is using the checkpoint at {self.path}; wait for it, stop it, or "
+                "choose another checkpoint"
             ) from None
         self._lock = lock
 
@@ -58,7 +58,7 @@ class CheckpointFolder:
             put(self.path / name, content)
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint {self.path} cannot be written: {error.strerror or error}; free "
+                f"the checkpoint at {self.path} cannot be written: {error.strerror or error}; free "
                 "space, or choose another checkpoint"
             ) from error
 

@@ -1,13 +1,13 @@
-"""A host: one engine that is fed tables and gives tables, the same in a process and in a slot.
+"""A host: one engine that takes tables and returns tables, the same in a process and in a slot.
 
 Around its engine a host does what every run needs. It sifts the rows of the input, numbers the rows
 of the output so that rejected rows have numbers, too, and lets time pass where nothing arrives.
-What it answers depends only on what it is given, so a host that was saved and restored resumes as
+What it returns depends only on what it is given, so a host that was saved and restored resumes as
 if it had never stopped.
 
 **Idle.** If asked for, time passes with the wall clock where nothing arrives: when a stream (with
 `order="key"`: a key) has been silent for long enough, its clock is moved on by the time that has
-passed. The host has no clock; it is told what the clock on the wall says, in milliseconds.
+passed. The host has no wall clock; it is told that time, in milliseconds.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Host:
         return self._rows(self.engine.advance(passed if by_key else passed.get(None, 0)))
 
     def finish(self, *, advance: bool = True) -> pa.Table:
-        """The end of the stream: everything settles; with `advance`, time runs out."""
+        """The end of the stream: everything settles; with `advance`, open windows close."""
         return self._rows(self.engine.finish(advance=advance))
 
     def save(self) -> HostState:

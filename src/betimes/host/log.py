@@ -1,4 +1,4 @@
-"""A host whose state is kept by somebody else, in small pieces, so that nothing is lost.
+"""A host whose state is stored outside of it, in small pieces, so that nothing is lost.
 
 Two things are stored per slot:
 
@@ -139,7 +139,7 @@ class LoggedHost:
         return Fed(changes, after, base)
 
     def finish(self, *, advance: bool = True) -> pa.Table:
-        """The end of the stream: everything settles; with `advance`, time runs out."""
+        """The end of the stream: everything settles; with `advance`, open windows close."""
         return self._host.finish(advance=advance)
 
     def _apply(self, entry: Entry) -> pa.Table:

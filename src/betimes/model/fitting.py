@@ -30,12 +30,12 @@ def check_format(found: object, expected: int, what: str, instead: str) -> None:
 
 
 def check_identity(now: Identity, stored: Mapping[str, Facts], what: str, instead: str) -> None:
-    """Refuse a state that was stored under other settings, and name every difference."""
+    """Refuse a state that was stored under different settings, and name every difference."""
     differences = now.differences(Identity(stored))
     if differences:
         lines = "\n".join(f"  {line}" for line in differences)
         raise CheckpointError(
-            f"{what} belongs to a job with other settings:\n{lines}\n"
+            f"{what} belongs to a job with different settings:\n{lines}\n"
             f"use those settings, or {instead}"
         )
 

@@ -70,16 +70,19 @@ class OrderingStats(msgspec.Struct, frozen=True):
         return f"OrderingStats({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
-def reason(clock: Sequence[str] | None, types: Sequence[str], *, moved: bool) -> str:
+def reason(clock: Sequence[str], types: Sequence[str], *, moved: bool) -> str:
     """Why the clock is as it is, for clock types that the user has named.
 
     >>> reason(("X",), ("A", "B"), moved=False)
-    "no event of the clock types ('X',) has arrived, only A, B"
+    'no event of the clock type X has arrived, only A, B'
+    >>> reason(("X", "Y"), (), moved=False)
+    'no event of the clock types X, Y has arrived, nor any other'
     """
     if clock == (EVERY,):
         return "every type moves the clock"
     if moved:
         return "designated"
     others = [name for name in types if name != PSEUDO]
-    came = f"only {', '.join(others)}" if others else "nothing"
-    return f"no event of the clock types {clock} has arrived, {came}"
+    came = f"only {', '.join(others)}" if others else "nor any other"
+    named = f"clock type{'s' if len(clock) > 1 else ''} {', '.join(clock)}"
+    return f"no event of the {named} has arrived, {came}"

@@ -273,7 +273,7 @@ class OrderingUnit:
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        return reason(self._clock, self._types, moved=self._loop.clock != kernel.NEVER)
+        return reason(self._clock or (), self._types, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""

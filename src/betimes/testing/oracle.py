@@ -25,7 +25,7 @@ def oracle(
 ) -> Counter[tuple[str, int, str]]:
     """What the hierarchy detects if the events arrive in perfect order, in the form of `fold`.
 
-    At the end, time runs out; with `advance=False`, it stays at the last event.
+    At the end, time moves past every open window; with `advance=False`, it stays at the last event.
 
     >>> def fast(event):
     ...     if event["v"] > 5:

@@ -13,13 +13,12 @@ from rich.table import Table
 
 from betimes.calibration import recalibrate
 from betimes.cli.calibrate.recordings import calibrate_on, check_recording, recorded
-from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.sources import check_source
 from betimes.cli.jobs.jobfile.conflicts import read_job
 from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress
-from betimes.cli.speaking import say
+from betimes.cli.speaking import say, shown
 from betimes.configuration.value import RunOutcome, Setting
 from betimes.engine import Calibration, CalibrationError, Hierarchy
 from betimes.model import Duration, OptionError, microseconds, readable
@@ -39,8 +38,9 @@ def calibrate(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Where to write the configuration. [dim]\\[default: calibration.toml next to the "
-            "job file][/]",
+            help="Where to write the configuration; a file that is there is replaced. "
+            "[dim]\\[default: calibration.toml next to the job file, which is replaced only if it "
+            "was made for the same hierarchy][/]",
         ),
     ] = None,
     max_runs: Annotated[
@@ -137,7 +137,7 @@ def calibrate(
     progress = Progress(quiet=quiet, live=False)
     if old is None:
         _refuse_changes(changes, measure_jitter=measure_jitter)
-        before = _known(file, hierarchy)
+        before = _known(file, hierarchy, named=out is not None)
         found = _iterative(job, hierarchy, progress, max_runs)
     else:
         if max_runs is not None:
@@ -146,9 +146,10 @@ def calibrate(
             )
         if out is None and file.exists() and file.samefile(old):
             raise OptionError(
-                f"the result would replace {shown(str(file.absolute()))}, the file that --from "
+                f"the result would replace {shown(file.absolute())}, the file that --from "
                 "names; write to another file with --out FILE"
             )
+        _known(file, hierarchy, named=out is not None)
         before = Calibration.read(old)
         found = _adapted(job, hierarchy, progress, before, changes, measure_jitter=measure_jitter)
     found.write(file)
@@ -157,7 +158,7 @@ def calibrate(
     _print(found, before)
     for note in found.notes:
         say(note)
-    say(f"wrote {shown(str(file.absolute()))}; add this line to [detect] in the job file:")
+    say(f"wrote {shown(file.absolute())}; add this line to [detect] in the job file:")
     typer.echo(f'calibration = "{_relative(file, job.folder)}"')
 
 
@@ -176,12 +177,25 @@ def _refuse_changes(changes: Mapping[str, Sequence[str] | None], *, measure_jitt
         )
 
 
-def _known(file: Path, hierarchy: Hierarchy) -> Calibration | None:
-    """The calibration in the file so far, if it fits this hierarchy."""
+def _known(file: Path, hierarchy: Hierarchy, *, named: bool) -> Calibration | None:
+    """The calibration in the file so far, if it fits this hierarchy.
+
+    One that does not fit may belong to another job in the same folder; it is replaced only if the
+    user has named its file.
+    """
     try:
-        return Calibration.read(file).check(hierarchy)
+        known = Calibration.read(file)
     except CalibrationError:
         return None
+    differences = known.differences(hierarchy)
+    if differences and not named:
+        lines = "\n".join(f"  {line}" for line in differences)
+        raise OptionError(
+            f"{shown(file.absolute())} was made for another hierarchy, maybe by another job:\n"
+            f"{lines}\nwrite to another file with --out FILE, or replace this one with --out "
+            f"{shown(file.absolute())}"
+        )
+    return None if differences else known
 
 
 def _iterative(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from betimes.cli.jobs.io.files import FileSource
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
+from betimes.cli.speaking import shown
 from betimes.engine import Hierarchy
 
 _ENDS = {
-    "advance": "at the end of the input time runs out, and all results become final",
-    "stay": "at the end of the input all results become final; time stays at the last event",
+    "advance": "when the input ends, time moves past every open window, and all results become "
+    "final",
+    "stay": "when the input ends, all results become final; time stays at the last event",
     "open": "the input has no end: a later run resumes after it",
 }
 
@@ -106,11 +106,3 @@ def _sink(job: JobFile) -> list[str]:
         "final": "only results that are never taken back",
     }
     return [*lines, said[sink.results]]
-
-
-def shown(path: str | None) -> str:
-    """A path as people write it: relative to the working folder, if it is inside."""
-    if path is None or "://" in path:
-        return str(path)
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

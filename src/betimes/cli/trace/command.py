@@ -187,11 +187,11 @@ def _follow(unit: OrderingUnit, arrivals: Iterable[Event], *, finish: bool) -> I
             _names(ordered.replayed.events),
             _names(ordered.settled.events),
             _names(unit.buffer),
+            late=len(ordered.late) > 0,
         )
         yield Traced(
             row,
             unsettled=stats.released - stats.settled,
-            late=len(ordered.late) > 0,
             aside=event.type in stats.clock_types and event.ts > (stats.clock or 0),
             rejected=_names(ordered.rejected),
         )
@@ -201,7 +201,7 @@ def _follow(unit: OrderingUnit, arrivals: Iterable[Event], *, finish: bool) -> I
         rest = unit.finish()
         clock, slack = unit.stats.clock, unit.stats.slack
         released, settled = _names(rest.released.events), _names(rest.settled.events)
-        yield Traced(Row(None, clock, slack, released, [], settled, []))
+        yield Traced(Row(None, clock, slack, released, [], settled, [], late=False))
 
 
 def _print_json(rows: Iterator[Traced]) -> None:

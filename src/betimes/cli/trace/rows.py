@@ -17,6 +17,8 @@ class Row(msgspec.Struct, frozen=True):
     replayed: list[str]
     settled: list[str]
     buffer: list[str]
+    late: bool
+    """Something later had settled when the event arrived."""
 
 
 class SnapshotRow(Row, frozen=True):
@@ -34,7 +36,6 @@ class Traced(msgspec.Struct, frozen=True):
     row: Row
     unsettled: int = 0
     """How many events at the front of the buffer are already released."""
-    late: bool = False
     aside: bool = False
     """The event is too far ahead to be trusted yet; later events decide."""
     rejected: list[str] = []

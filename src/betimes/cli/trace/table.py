@@ -56,7 +56,7 @@ def _event(traced: Traced) -> Text:
     if traced.row.event is None:
         return Text("(end)", style="italic")
     text = Text(traced.row.event, style="bold")
-    if traced.late:
+    if traced.row.late:
         text.append(" late", style=_WARNING)
     if traced.aside:
         text.append(" aside", style=_WARNING)
@@ -98,7 +98,7 @@ def _legend(page: Sequence[Traced]) -> Text:
         parts.append(("(…)", _UNSETTLED, "released, not settled"))
     if any(isinstance(traced.row, SnapshotRow) and traced.row.snapshots for traced in page):
         parts.append(("s2", _SNAPSHOT, "the detector's state before the event of time 2"))
-    if any(traced.late for traced in page):
+    if any(traced.row.late for traced in page):
         parts.append(("late", _WARNING, "something later had settled"))
     if any(traced.aside for traced in page):
         parts.append(("aside", _WARNING, "too far ahead to be believed yet (--max-skew)"))

@@ -78,7 +78,7 @@ class Costs:
         self._snapshot.note(seconds, 1)
 
     def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
-        """A batch is done: how many keys were disturbed, broke the slack, and were touched."""
+        """A batch is done: how many keys were disturbed, had late events, and were touched."""
         self.risk = _fade(self.risk, min(1.0, disturbed / max(keys, 1)))
         self.breach = _fade(self.breach, min(1.0, breaches / max(keys, 1)))
         self.keys = _fade(self.keys, float(keys))

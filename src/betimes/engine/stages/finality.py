@@ -34,7 +34,7 @@ class Finality:
         self._dated_back = 0
 
     def certain(self) -> int:
-        """Only an event that breaks the slack can disturb events up to this time."""
+        """Only an event delayed by more than the slack can disturb events up to this time."""
         unsure = self.unsure
         return min(self.settled, min(unsure.values()) - 1) if unsure else self.settled
 

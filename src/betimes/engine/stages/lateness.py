@@ -28,7 +28,7 @@ class Lateness:
 
     @property
     def repairs(self) -> bool:
-        """Whether events that break the slack are handled anyway."""
+        """Whether events delayed by more than the slack are handled anyway."""
         return self._policy == "repair"
 
     def note(self, arrivals: Arrivals, certain: Ints, before: int, row: int) -> None:

@@ -98,7 +98,7 @@ class Moment(NamedTuple):
     """How far the stage has come, as the driver sees it."""
 
     certain: int
-    """Only an event that breaks the slack can disturb events up to this time."""
+    """Only an event delayed by more than the slack can disturb events up to this time."""
     final_to: int
     """Everything up to this time was final before this batch."""
     reach: int

@@ -48,7 +48,7 @@ def detect(
         hierarchy: The detectors.
         time: The column that says when an event occurred: microseconds, or a timestamp.
         type: The column with the type of an event.
-        arrival: The column that rows arrived in the order of; without it, the order of the source.
+        arrival: The column that gives the order of arrival; without it, the order of the source.
         by: The column with the key; each key is a separate stream.
         order: "shared" for one clock per slot, "key" for one per key.
         results: "provisional" for early results, "final" for only those that are never taken back.

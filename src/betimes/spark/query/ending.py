@@ -54,7 +54,7 @@ def last_batch(spark: SparkSession, query: str) -> int:
 def final_changes(
     spark: SparkSession, job: Job, query: str, batch: int, *, advance: bool
 ) -> DataFrame:
-    """What changes when the stream ends after a batch; with `advance`, time runs out."""
+    """What changes when the stream ends after a batch; with `advance`, open windows close."""
     stored = _stored(spark, query, HEAD, batch).union(_stored(spark, query, LOG, batch))
     placed = stored.repartition(job.slots, ROUTE).sortWithinPartitions(ROUTE, "kind")
 

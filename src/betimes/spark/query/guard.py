@@ -71,7 +71,7 @@ class CheckpointGuard:
                 )
             self._note(ended=None)
             return
-        what = f"the checkpoint {folder.path}"
+        what = f"the checkpoint at {folder.path}"
         try:
             owner = msgspec.json.decode(stored.strip().rpartition(b"\n")[2], type=Owner)
         except msgspec.DecodeError as error:

@@ -98,7 +98,7 @@ class Run:
     def finish(self, *, advance: bool = True) -> Tally:
         """End the stream: take the input that is there, let everything settle, write the changes.
 
-        Time runs out: open windows close, and what did not happen is reported. With
+        Time moves past every open window: windows close, and what did not happen is reported. With
         `advance=False`, time stays at the last event. The checkpoint is closed: no run can resume
         from it. Returns how many changes of each kind `detect` made at the end.
 

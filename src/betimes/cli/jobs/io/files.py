@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from betimes.cli.jobs.jobfile.tables import SourceTable
+from betimes.cli.speaking import shown
 from betimes.engine import CheckpointError
 from betimes.model import EventError
 
@@ -64,15 +65,15 @@ class FileSource:
         if self._path.is_file():
             return [self._path]
         if not self._path.is_dir():
-            raise EventError(f"expected a file or a folder at {self._path}, found nothing")
-        shown = (path for path in self._path.iterdir() if not path.name.startswith((".", "_")))
-        return sorted((path for path in shown if path.is_file()), key=lambda path: path.name)
+            raise EventError(f"expected a file or a folder at {shown(self._path)}, found nothing")
+        visible = (path for path in self._path.iterdir() if not path.name.startswith((".", "_")))
+        return sorted((path for path in visible if path.is_file()), key=lambda path: path.name)
 
     def schema(self) -> pa.Schema:
         """The columns of the first file; [source.columns] takes precedence."""
         files = self.found()
         if not files:
-            raise EventError(f"expected files in {self._path}, found none")
+            raise EventError(f"expected files in {shown(self._path)}, found none")
         schema = _schema_of(files[0], self._format)
         for name, kind in self._source.columns.items():
             field = pa.field(name, TYPES[kind])
@@ -123,10 +124,10 @@ class FileSource:
         passed.update("".join(f"{name}\n" for name in before).encode())
         if position.file not in names or passed.hexdigest() != position.before:
             raise CheckpointError(
-                f"the files in {self._path} have changed: expected the files that were read before "
-                f"the stop, and no others before {position.file!r}, because files are read in the "
-                "order of their names; put the old files back and give new ones later names, or "
-                "start over with --fresh"
+                f"the files in {shown(self._path)} have changed: expected the files that were "
+                f"read before the stop, and no others before {position.file!r}, because files are "
+                "read in the order of their names; put the old files back and give new ones later "
+                "names, or start over with --fresh"
             )
         return files[len(before) :], passed
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from betimes.cli.jobs.jobfile.tables import JobFile
+from betimes.cli.speaking import shown
 from betimes.host.folder import put
 from betimes.model import OptionError, readable
 
@@ -60,9 +61,9 @@ class FileSink:
         numbers = dict(batches_in(self._folder))
         if numbers and not known:
             raise OptionError(
-                f"expected an empty folder {self._folder} for a new run, but it holds the changes "
-                f"of {len(numbers)} batches; give the job another [sink] path, or start over with "
-                "--fresh, which removes them"
+                f"expected an empty folder {shown(self._folder)} for a new run, but it "
+                f"holds the changes of {len(numbers)} batches; give the job another [sink] path, "
+                "or start over with --fresh, which removes them"
             )
         for number, path in numbers.items():
             if number >= first:

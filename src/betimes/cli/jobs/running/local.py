@@ -2,7 +2,7 @@
 
 Each batch takes four steps: read rows, feed the engine, write the changes under the number of the
 batch, and, every few batches, replace the checkpoint. The end of the input is one more batch, with
-the changes that the engine makes when time runs out. Signals are handled between batches.
+the changes that the engine makes when the stream ends. Signals are handled between batches.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from betimes.cli.jobs.description import shown
 from betimes.cli.jobs.io.files import FORMATS, FileSource
 from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
@@ -29,6 +28,7 @@ from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
+from betimes.cli.speaking import shown
 from betimes.engine import Hierarchy
 from betimes.host.tally import TALLIED, Tally
 
@@ -201,7 +201,7 @@ def session_of(job: JobFile, progress: Progress) -> Any:
     from betimes import spark as bs
 
     log = _log_file(job)
-    progress.note(f"starting Spark; its own messages go to {shown(str(log))}")
+    progress.note(f"starting Spark; its own messages go to {shown(log)}")
     session = bs.session(
         f"betimes {job.file.stem}", master=job.engine.master, log=log,
         config={"spark.ui.enabled": "false"} | job.engine.config,

@@ -129,11 +129,11 @@ class Progress:
             "rows": f"{totals.rows:,} in {batches}{reading.rows_of}",
             "found": f"{totals.tally.inserted:,}",
             "taken back": f"{totals.tally.deleted:,}",
-            "standing": f"{totals.standing:,}, {totals.tally.final:,} of them final",
+            "remaining": _remaining(totals),
             "late": f"{totals.tally.late:,}",
             "rejected": f"{totals.tally.rejected:,}",
-            "known after": f"{_time(totals.latency_provisional)} on average",
-            "final after": f"{_time(reading.latency_final)} on average",
+            "known after": _average(totals.latency_provisional),
+            "final after": _average(reading.latency_final),
             "time": f"{self.seconds:.1f} s, {self.rate(totals):,.0f} rows/s",
             "output": output,
         }
@@ -158,3 +158,22 @@ class Progress:
 
 def _time(value: float | None) -> str:
     return "-" if value is None else readable(value)
+
+
+def _average(value: float | None) -> str:
+    return "-" if value is None else f"{readable(value)} on average"
+
+
+def _remaining(totals: Totals) -> str:
+    """What was found and not taken back.
+
+    >>> from betimes.host.tally import Tally
+    >>> _remaining(Totals()), _remaining(Totals(tally=Tally(inserted=3, deleted=1, final=2)))
+    ('0', '2, all of them final')
+    >>> _remaining(Totals(tally=Tally(inserted=3, final=2)))
+    '3, 2 of them final'
+    """
+    if not totals.standing:
+        return "0"
+    final = "all" if totals.tally.final == totals.standing else f"{totals.tally.final:,}"
+    return f"{totals.standing:,}, {final} of them final"

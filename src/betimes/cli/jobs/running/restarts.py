@@ -48,7 +48,7 @@ def setup_of(job: JobFile, hierarchy: Hierarchy) -> Setup:
 
 
 def identity_of(job: JobFile, hierarchy: Hierarchy) -> Identity:
-    """The settings that the state of a job depends on; a state with other settings is refused."""
+    """The settings that the state of a job depends on; with different ones, it is refused."""
     source, sink = job.source, job.sink
     simulated = {
         name: str(getattr(source, name)) for name in ("rows", "seed", "keys", "stragglers")
@@ -76,7 +76,7 @@ class Checkpoint:
     """The folder of a checkpoint, locked by one run at a time. Without a folder nothing is kept."""
 
     def __init__(self, folder: str | None, identity: Identity) -> None:
-        self._folder = None if folder is None else CheckpointFolder(Path(folder))
+        self._folder = None if folder is None else CheckpointFolder(Path(folder).resolve())
         self._identity = identity
 
     @property
@@ -92,7 +92,7 @@ class Checkpoint:
         stored = None if self._folder is None else self._folder.read(FILE)
         if self._folder is None or stored is None:
             return None
-        what = f"the checkpoint {self._folder.path}"
+        what = f"the checkpoint at {self._folder.path}"
         saved = read_stored(stored, Saved, FORMAT, what, _INSTEAD)
         check_identity(self._identity, saved.identity, what, _INSTEAD)
         if saved.ended:
@@ -114,7 +114,7 @@ class Checkpoint:
         if self._folder is not None:
             if (self._folder.path / "query").exists():
                 raise CheckpointError(
-                    f'the checkpoint {self._folder.path} belongs to a job with kind = "spark"; '
+                    f'the checkpoint at {self._folder.path} belongs to a job with kind = "spark"; '
                     "give this job another checkpoint"
                 )
             self._folder.acquire()

@@ -24,6 +24,7 @@ class Totals(msgspec.Struct):
 
     @property
     def standing(self) -> int:
+        """Results that were found and not taken back."""
         return self.tally.inserted - self.tally.deleted
 
     @property

@@ -102,7 +102,7 @@ class Handling:
     def append(self, events: EventRows, start: int, certain: int) -> Iterator[list[Output]]:
         """Handle the events from `start` on, which follow all others; yield the outputs.
 
-        Only an event that breaks the slack can disturb the first `certain` events.
+        Only an event delayed by more than the slack can disturb the first `certain` events.
         """
         segments = self.history.segments
         when = When(events)

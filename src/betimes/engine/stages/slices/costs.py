@@ -54,7 +54,7 @@ class SliceCosts(Costs):
         return super().snapshot + self.overhead
 
     def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
-        """A batch is done: how many keys were disturbed, broke the slack, and were touched."""
+        """A batch is done: how many keys were disturbed, had late events, and were touched."""
         super().note_batch(disturbed, breaches, keys)
         # Each key has its own segments, without events of other keys between them.
         self.keys = 1.0

@@ -60,8 +60,8 @@ class SliceHandling:
     ) -> Iterator[list[Output]]:
         """Handle the events from `start` on, which follow all others; yield the outputs.
 
-        Only an event that breaks the slack can disturb the first `certain` events. A segment that
-        began before `reach` is not continued, so that it can be forgotten.
+        Only an event delayed by more than the slack can disturb the first `certain` events. A
+        segment that began before `reach` is not continued, so that it can be forgotten.
         """
         newest = np.maximum.accumulate(events.at)
         segments = history.segments
