@@ -194,26 +194,26 @@ class OutputMaker:
         self.copies[base] = taken | 1 << copy
         return base, copy
 
-    def again(self, old: list[Output], new: list[Output]) -> list[Output]:
+    def again(self, old: list[Output], new: list[Output], since: Place) -> list[Output]:
         """The outputs that are made now; those that were known, and unmade, stay what they were.
 
         What a per-batch detector makes counts as made at the end of its slice, and slices may be
-        cut otherwise now: there the content alone tells whether an output is known.
+        cut otherwise now. So what it had made before the place `since`, from which on something is
+        different, is known by its content alone.
         """
-        if not self._is_batch:
-            known = {(output.id, output.place): output for output in old}
-            return [known.get((output.id, output.place), output) for output in new]
-        waiting: dict[bytes, list[Output]] = {}
-        for output in reversed(old):
-            waiting.setdefault(_content(output.event), []).append(output)
-        found: list[Output] = []
-        for output in new:
-            same = waiting.get(_content(output.event))
-            if same:
+        known = {(output.id, output.place): output for output in old}
+        found = [known.get((output.id, output.place), output) for output in new]
+        earlier = [output for output in old if output.cause < since] if self._is_batch else []
+        stay = set(map(id, found))
+        left = {_content(output.event): output for output in earlier if id(output) not in stay}
+        for index, output in enumerate(found) if left else ():
+            if (output.id, output.place) in known:
+                continue
+            same = left.pop(_content(output.event), None)
+            if same is not None:
                 self.unmake([output])
-                self.keep(same[-1:], new)
-                output = same.pop()
-            found.append(output)
+                self.keep([same], found)
+                found[index] = same
         return found
 
     def unmake(self, outputs: Iterable[Output]) -> None:

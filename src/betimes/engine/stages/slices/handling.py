@@ -173,7 +173,8 @@ class SliceHandling:
             self.costs.note_call(self._setting.time() - began, len(events))
         made = self._note(history, events, done)
         newest = np.maximum(np.maximum.accumulate(events.at), replay.at)
-        after = self._outputs.again(old, self._commit(history, made, events, newest))
+        now = self._commit(history, made, events, newest)
+        after = self._outputs.again(old, now, replay.place)
         segment.outputs = after
         replay.handled += len(events)
         replay.old += old
