@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from betimes.cli import app
-from betimes.cli.demo.command import POLICIES, busy_hour, measure
+from betimes.cli.demo.command import POLICIES, busy_hour, measure, program
 from betimes.cli.demo.early import WAYS, GameResult, LiveTime, Told, print_story, story, watch
 from betimes.cli.demo.game import play, soccer
 from betimes.model.change import Change
@@ -19,10 +19,12 @@ from betimes.testing import ReferenceUnit
 from betimes.testing.oracle import oracle
 
 N = 30_000
+INSTALLED = Path(sys.executable).parent
 
 
 def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(INSTALLED))
     result = CliRunner().invoke(
         app, ["demo", "--events", str(N), "--no-spark"], env={"COLUMNS": "100"}
     )
@@ -38,6 +40,14 @@ def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.Mo
     assert result.stdout.splitlines()[-1].startswith("next, try: betimes trace")
     for picture in names:
         assert Path(picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_to_try_next_can_be_typed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(INSTALLED))
+    assert program() == "betimes"
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(INSTALLED.parent)
+    assert program() == f"{INSTALLED.name}/betimes"
 
 
 def test_policies_differ_as_they_should() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib import rc_context
 
 from betimes.apps.soccer import SIMULATED
 from betimes.cli.demo.match import WINDOW, MatchResult, follow, summary
@@ -65,6 +66,17 @@ def test_the_picture_is_drawn(run: MatchResult, tmp_path: Path) -> None:
     draw_match(run, tmp_path / "match.svg")
     text = (tmp_path / "match.svg").read_text()
     assert text.count("<path") > 20
+
+
+def test_the_legend_explains_all_marks_and_what_is_final(run: MatchResult, tmp_path: Path) -> None:
+    with rc_context({"svg.fonttype": "none"}):
+        draw_match(run, tmp_path / "match.svg")
+    text = (tmp_path / "match.svg").read_text()
+    for words in (
+        "near the ball", "hit", "duel", "shot", "block, save", "goal", "out", "pass", "lost pass",
+        "final: filled, solid", "provisional: white, dashed", "taken back: crossed out",
+    ):  # fmt: skip
+        assert f">{words}</text>" in text
 
 
 def test_a_match_is_followed_to_its_end() -> None:

@@ -31,6 +31,21 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds(
     assert lines[0].startswith("betimes: rows 5,000 · rate 1,000/s · slack 1.5 ms")
 
 
+def test_waiting_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark takes a while to start; lines full of zeros would say nothing."""
+    now = 0.0
+    progress = Progress(quiet=False, live=False, clock=lambda: now)
+    progress.begin(0)
+    waiting = Reading(Totals(), waiting_for="the first micro-batch")
+    for reading in [waiting] * 3 + [Reading(Totals(1000))] * 2:
+        now += EVERY
+        progress.show(lambda: reading)  # noqa: B023
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "betimes: waiting for the first micro-batch"
+    assert len(others) == 2
+    assert all(line.startswith("betimes: rows 1,000") for line in others)
+
+
 def test_the_summary_of_a_run_that_found_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(quiet=False, live=False)
     progress.summary(Reading(Totals(9, 1)), "nowhere", outcome="the end")

@@ -59,6 +59,27 @@ def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
     assert statistics.detectors["NotBetween"].attenuation == 0.3
 
 
+def test_a_run_that_finds_nothing_new(spark: SparkSession, tmp_path: Path) -> None:
+    """The run knows the last batch of earlier runs; statistics begin with this one."""
+    source = read(spark, write_parts(stream(2_000), tmp_path / "in", 1_000))
+    changes = bs.detect(source, hierarchy(), arrival="seq", by="key", slots=2)
+    checkpoint, rows = str(tmp_path / "checkpoint"), list[Row]()
+    for told in (
+        "Statistics: 2 batches, 2,000 rows",
+        "Statistics(no batch in this run yet)",
+    ):
+        with (
+            bs.write(
+                changes, into=lambda changes, _: rows.extend(changes.collect()),
+                checkpoint=checkpoint, available_now=True,
+            ) as run,
+            bs.statistics(run) as statistics,
+        ):  # fmt: skip
+            run.wait()
+            assert repr(run) == f"Run(stopped, last batch 1, 2 slots, checkpoint={checkpoint!r})"
+            assert repr(statistics).splitlines()[0] == told
+
+
 def test_in_the_end_what_stands_is_final() -> None:
     """Also if something that was final has been repaired."""
     changes = run_locally(stream(3_000, seed=4), rows=200, attenuation=0.1)

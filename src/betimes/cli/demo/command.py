@@ -5,10 +5,12 @@ The other parts are in `early.py` (early results), `match.py` (a match) and `on_
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import which
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -24,7 +26,7 @@ from betimes.cli.demo.early import WAYS, print_comparison, print_story, watch
 from betimes.cli.demo.game import play
 from betimes.cli.demo.match import SECONDS, MatchResult, follow, summary
 from betimes.cli.demo.on_spark import watch_on_spark, why_not
-from betimes.cli.speaking import COMPILING, patience
+from betimes.cli.speaking import COMPILING, patience, shown
 from betimes.model import EventBatch, OptionError, readable
 from betimes.ordering import NEVER, OrderingStats, OrderingUnit
 from betimes.testing import delayed, sensor_stream
@@ -149,7 +151,14 @@ def demo(
         draw_early(early, second)
         draw_match(match, third)
     typer.echo(f"pictures: {output}, {second}, {third}")
-    typer.echo('next, try: betimes trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"')
+    example = 'trace --clock A --attenuation 1/3 "A0 A2 C1 A3 B4 A6 C5 A9"'
+    typer.echo(f"next, try: {program()} {example}")
+
+
+def program() -> str:
+    """How to call betimes from here: `make demo` installs it in a place that is not on the PATH."""
+    installed = Path(sys.executable).with_name("betimes")
+    return "betimes" if which("betimes") or not installed.exists() else shown(installed)
 
 
 def _show_match(seed: int, events: int) -> MatchResult:

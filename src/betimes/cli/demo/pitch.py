@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.legend_handler import HandlerPatch, HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 _TEAMS = {"A": "#0072B2", "B": "#D55E00", "R": "#555555"}
 _GRASS, _LINE, _INK, _WRONG = "#eef4ea", "#b7c9ad", "#222222", "#C00000"
+_GREY = "#777777"
 _LISTED = 16
 _NAMES = {"unsuccessful_pass": "lost pass", "shot_on_goal": "shot on goal"}
 _MARKS = {
@@ -26,6 +30,14 @@ _MARKS = {
     "blocked_shot": "s", "goal": "*", "out": "X",
 }  # fmt: skip
 _SIZES = {"near": 190, "hit": 26, "duel": 60}
+_MEANINGS = {
+    "hit": "hit", "near": "near the ball", "duel": "duel", "shot": "shot", "save": "block, save",
+    "goal": "goal", "out": "out",
+}  # fmt: skip
+"""One type for each mark, and what the mark means."""
+_CROSS: dict[str, Any] = {"marker": "x", "s": 90, "color": _WRONG, "linewidths": 1.8}
+_PLAYER: dict[str, Any] = {"s": 70, "alpha": 0.25, "linewidths": 0}
+_BALL: dict[str, Any] = {"s": 36, "color": "white", "edgecolors": _INK, "linewidths": 1.2}
 
 
 def draw_match(run: MatchResult, path: Path) -> None:
@@ -33,7 +45,7 @@ def draw_match(run: MatchResult, path: Path) -> None:
     moment = run.moment(run.best_moment())
     figure = Figure(figsize=(11, 6.4), dpi=120, facecolor="white")
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.02, 0.05, 0.66, 0.78))
+    axes = figure.add_axes((0.02, 0.1, 0.66, 0.75))
     _draw_pitch(axes, run.stadium)
     _draw_players(axes, moment)
     where = _places(moment)
@@ -41,6 +53,7 @@ def draw_match(run: MatchResult, path: Path) -> None:
         _draw(axes, detection, where)
     _list(figure, moment)
     _explain(figure, run, moment)
+    _legend(figure, axes)
     figure.savefig(path)
 
 
@@ -68,11 +81,11 @@ def _draw_pitch(axes: Axes, stadium: Stadium) -> None:
 def _draw_players(axes: Axes, moment: Moment) -> None:
     for player, place in moment.places.items():
         x, y = _turned(place)
-        axes.scatter([x], [y], s=70, color=_TEAMS.get(player[0], _INK), alpha=0.25, linewidths=0)
+        axes.scatter([x], [y], **_PLAYER, color=_TEAMS.get(player[0], _INK))
         axes.text(x, y, player[1:], fontsize=6, ha="center", va="center", color=_INK, alpha=0.8)
     if moment.ball is not None:
         x, y = _turned(moment.ball)
-        axes.scatter([x], [y], s=36, color="white", edgecolors=_INK, linewidths=1.2, zorder=6)
+        axes.scatter([x], [y], **_BALL, zorder=6)
 
 
 def _places(moment: Moment) -> dict[tuple[str, int], Point]:
@@ -97,32 +110,37 @@ def _draw(axes: Axes, detection: Detection, where: dict[tuple[str, int], Point])
     if place is None:
         return
     x, y = _turned(place)
-    sure = status == "final" and event.type != "near"
-    axes.scatter(
-        [x], [y], marker=_MARKS[event.type], s=_SIZES.get(event.type, 95),
-        facecolors=colour if sure else "none" if event.type == "near" else "white",
-        edgecolors=colour, linewidths=0.8 if event.type == "near" else 1.3, zorder=5,
-        alpha=0.45 if status == "taken back" else 1.0,
-        linestyle="-" if status == "final" else "--",
-    )  # fmt: skip
+    axes.scatter([x], [y], zorder=5, **_looks(event.type, status, colour))
     if status == "taken back":
-        axes.scatter([x], [y], marker="x", s=90, color=_WRONG, linewidths=1.8, zorder=7)
+        axes.scatter([x], [y], zorder=7, **_CROSS)
+
+
+def _looks(type: str, status: str, colour: str) -> dict[str, Any]:
+    """How a detection is marked: filled if it is final, but a ring is always open."""
+    ring = type == "near"
+    return {
+        "marker": _MARKS[type], "s": _SIZES.get(type, 95), "edgecolors": colour,
+        "facecolors": "none" if ring else colour if status == "final" else "white",
+        "linewidths": 0.8 if ring else 1.3, "linestyle": "-" if status == "final" else "--",
+        "alpha": 0.45 if status == "taken back" else 1.0,
+    }  # fmt: skip
 
 
 def _arrow(axes: Axes, start: Point, end: Point, colour: str, status: str, *, lost: bool) -> None:
     (x0, y0), (x1, y1) = _turned(start), _turned(end)
-    wrong = status == "taken back"
-    arrow = FancyArrowPatch(
-        (x0, y0), (x1, y1), arrowstyle="-|>", mutation_scale=11, color=colour, zorder=4,
-        lw=1.0 if lost else 1.8, alpha=0.4 if wrong else 0.9, shrinkA=3, shrinkB=4,
+    axes.add_patch(_arrow_between((x0, y0), (x1, y1), colour, status, lost=lost))
+    if status == "taken back":
+        axes.scatter([(x0 + x1) / 2], [(y0 + y1) / 2], zorder=7, **_CROSS)
+
+
+def _arrow_between(
+    start: Point, end: Point, colour: str, status: str, *, lost: bool
+) -> FancyArrowPatch:
+    return FancyArrowPatch(
+        start, end, arrowstyle="-|>", mutation_scale=11, color=colour, zorder=4,
+        lw=1.0 if lost else 1.8, alpha=0.4 if status == "taken back" else 0.9, shrinkA=3, shrinkB=4,
         linestyle="-" if status == "final" else (0, (4, 2)),
     )  # fmt: skip
-    axes.add_patch(arrow)
-    if wrong:
-        axes.scatter(
-            [(x0 + x1) / 2], [(y0 + y1) / 2], marker="x", s=90, color=_WRONG, linewidths=1.8,
-            zorder=7,
-        )  # fmt: skip
 
 
 def _team(event: Event) -> str:
@@ -164,10 +182,50 @@ def _explain(figure: Figure, run: MatchResult, moment: Moment) -> None:
         f"{moment.at / 1e6:.2f} s into the match about the last 12 s",
         fontsize=10.5, color=_INK,
     )  # fmt: skip
-    figure.text(
-        0.02, 0.025,
-        "filled, solid: final    hollow, dashed: provisional    crossed out: taken back    "
-        "dot: hit   ring: near the ball   triangle: shot   square: block, save   star: goal   "
-        "cross: out",
-        fontsize=8.5, color="#777777",
-    )  # fmt: skip
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """What the marks mean, and how one can see what is final; drawn as in the picture."""
+
+    def mark(type: str, status: str = "final") -> Any:
+        return axes.scatter([], [], **_looks(type, status, _GREY))
+
+    def pass_(status: str = "final", *, lost: bool = False) -> FancyArrowPatch:
+        return _arrow_between((0, 0), (1, 0), _GREY, status, lost=lost)
+
+    kinds = {words: mark(type) for type, words in _MEANINGS.items()}
+    kinds |= {"pass": pass_(), "lost pass": pass_(lost=True)}
+    kinds["player"] = axes.scatter([], [], **_PLAYER, color=_GREY)
+    kinds["ball"] = axes.scatter([], [], **_BALL)
+    states: dict[str, tuple[Artist, ...]] = {
+        f"{status}: {how}": (mark("hit", status), mark("near", status), pass_(status))
+        for status, how in (("final", "filled, solid"), ("provisional", "white, dashed"))
+    }
+    states["taken back: crossed out"] = (axes.scatter([], [], **_CROSS),)
+    for y, entries in ((0.055, kinds), (0.015, states)):
+        figure.legend(
+            [*entries.values()], [*entries], loc="lower left", bbox_to_anchor=(0.015, y),
+            ncols=len(entries), frameon=False, fontsize=8.5, labelcolor="#777777",
+            scatterpoints=1, borderpad=0, columnspacing=1.6, handletextpad=0.5,
+            handlelength=10 if entries is states else 2,
+            handler_map={
+                tuple: HandlerTuple(ndivide=None, pad=0.4),
+                FancyArrowPatch: HandlerPatch(_arrow_in_legend),
+            },
+        )  # fmt: skip
+
+
+def _arrow_in_legend(
+    legend: Legend,  # noqa: ARG001
+    orig_handle: Artist,  # noqa: ARG001
+    xdescent: float,
+    ydescent: float,
+    width: float,
+    height: float,
+    fontsize: float,  # noqa: ARG001
+) -> FancyArrowPatch:
+    """An arrow across the space of a legend's mark."""
+    y = height / 2 - ydescent
+    return FancyArrowPatch(
+        (-xdescent, y), (width - xdescent, y), arrowstyle="-|>", mutation_scale=11
+    )

@@ -17,6 +17,7 @@ from betimes.spark.query.guard import CheckpointGuard
 from betimes.spark.query.origin import Origin, published
 from betimes.spark.query.sinks import Sink, kept, write_all
 from betimes.spark.query.steps import steps_of
+from betimes.spark.telemetry.statistics import worked
 
 _POLL = 0.2
 """Seconds between looks at a query: a signal may have to wait this long."""
@@ -50,9 +51,7 @@ class Run:
             state = "running"
         else:
             state = "failed" if self.query.exception() is not None else "stopped"
-        last = self.query.lastProgress
-        batches = "no batch yet" if last is None else f"last batch {last.batchId}"
-        return f"Run({state}, {batches}, {slots}, checkpoint={self._guard.place!r})"
+        return f"Run({state}, {_batches(self.query)}, {slots}, checkpoint={self._guard.place!r})"
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query ends, at most `timeout` seconds; return whether it has ended.
@@ -128,3 +127,12 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _batches(query: StreamingQuery) -> str:
+    """The last micro-batch that was done, in this run or an earlier one."""
+    progress = query.lastProgress
+    if progress is None:
+        return "no report yet"
+    last = progress.batchId if worked(progress) else progress.batchId - 1
+    return "no batch yet" if last < 0 else f"last batch {last}"

@@ -88,7 +88,7 @@ def statistics(
 
 
 class Statistics:
-    """What is known about a query and its last `keep` micro-batches."""
+    """What is known about this run of a query and its last `keep` micro-batches."""
 
     def __init__(
         self, query: StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
@@ -143,7 +143,7 @@ class Statistics:
     def hear(self, progress: StreamingQueryProgress) -> None:
         """Take the progress of a micro-batch, once."""
         with self._lock:
-            if progress.batchId <= self._heard or not _worked(progress):
+            if progress.batchId <= self._heard or not worked(progress):
                 return
             self._heard = progress.batchId
             said = parsed(_metrics(progress, OUTPUT).get("readings") or ())
@@ -164,7 +164,7 @@ class Statistics:
     def __repr__(self) -> str:
         batches = self.batches
         if not batches:
-            return "Statistics(no batch yet)"
+            return "Statistics(no batch in this run yet)"
         last = batches[-1]
         lines = [
             f"Statistics: {len(batches)} batches, {sum(b.rows for b in batches):,} rows",
@@ -213,8 +213,11 @@ def _line(reading: DetectorStats) -> str:
     )
 
 
-def _worked(progress: StreamingQueryProgress) -> bool:
-    """Whether a micro-batch ran; Spark also reports that there was nothing to do."""
+def worked(progress: StreamingQueryProgress) -> bool:
+    """Whether a micro-batch ran; Spark also reports that there was nothing to do.
+
+    Such a report has the number of the next micro-batch, the one that has not begun.
+    """
     return "addBatch" in progress.durationMs
 
 

@@ -98,6 +98,7 @@ class SparkJob:
         return Reading.of(
             self._totals, read, sum(final) / len(final) if final else None,
             " of this run" if self._resumed else "",
+            waiting_for="" if self._heard else "the first micro-batch",
         )  # fmt: skip
 
     @contextmanager

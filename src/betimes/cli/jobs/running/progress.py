@@ -33,6 +33,8 @@ class Reading(msgspec.Struct, frozen=True):
     latency_final: float | None = None
     rows_of: str = ""
     """What the count of rows covers, if not the whole stream."""
+    waiting_for: str = ""
+    """What has to happen before there is anything to count."""
 
     @classmethod
     def of(
@@ -41,11 +43,13 @@ class Reading(msgspec.Struct, frozen=True):
         stats: Collection[DetectorStats],
         latency_final: float | None,
         rows_of: str = "",
+        *,
+        waiting_for: str = "",
     ) -> Reading:
         """A reading from those of the detectors."""
         slack = max((each.slack for each in stats), default=None)
         attenuation = sum(each.attenuation for each in stats) / len(stats) if stats else None
-        return cls(totals, slack, attenuation, latency_final, rows_of)
+        return cls(totals, slack, attenuation, latency_final, rows_of, waiting_for)
 
     def figures(self) -> dict[str, str]:
         totals = self.totals
@@ -82,6 +86,8 @@ class Progress:
             )  # fmt: skip
         self._began = self._said = clock()
         self._first_rows: int | None = None
+        self._waiting = ""
+        """What was last said, so that waiting is said once."""
 
     @property
     def seconds(self) -> float:
@@ -103,10 +109,13 @@ class Progress:
         if self._quiet or now - self._said < (EVERY if self._live is None else REFRESH):
             return
         self._said = now
+        reading = read()
+        line = self._line(reading)
         if self._live is not None:
-            self._live.update(Text(self._line(read())))
-        else:
-            say(self._line(read()))
+            self._live.update(Text(line))
+        elif not reading.waiting_for or line != self._waiting:
+            say(line)
+            self._waiting = line
 
     def rate(self, totals: Totals) -> float:
         """Rows per second in this process."""
@@ -114,6 +123,8 @@ class Progress:
         return rows / self.seconds if self.seconds > 0 else 0.0
 
     def _line(self, reading: Reading) -> str:
+        if reading.waiting_for:
+            return f"waiting for {reading.waiting_for}"
         figures = reading.figures()
         rows, rate = figures.pop("rows"), f"{self.rate(reading.totals):,.0f}/s"
         figures = {"rows": rows, "rate": rate} | figures
