@@ -34,6 +34,7 @@ from betimes.model import (
 )
 from betimes.model.change import Change, ChangeBatch, fold
 from betimes.model.detector import DetectorError
+from betimes.model.errors import MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
 
@@ -75,8 +76,21 @@ __all__ = [
 ]
 
 
+_LATER = ("spark", "testing")
+"""Also the names of the extras that bring what they import."""
+
+
 def __getattr__(name: str) -> Any:
     """`bt.testing` and `bt.spark` without importing them for those who do not use them."""
-    if name in ("testing", "spark"):
+    if name not in _LATER:
+        raise AttributeError(f"module 'betimes' has no attribute {name!r}")
+    try:
         return import_module(f"betimes.{name}")
-    raise AttributeError(f"module 'betimes' has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("betimes"):
+            raise
+        raise MissingExtraError(name, error.name) from None
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_LATER]

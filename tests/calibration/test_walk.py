@@ -11,13 +11,13 @@ from hypothesis import given
 
 from betimes.calibration import calibrate, recalibrate
 from betimes.calibration.walk import measure_jitter
+from betimes.configuration.value import Setting, SubDelays
 from betimes.engine import (
     Calibration,
     CalibrationError,
     Engine,
     Hierarchy,
 )
-from betimes.engine.configuration import Setting, SubDelays
 from betimes.model import Event, EventBatch
 from betimes.testing import delayed
 from tests.engine.material import Watched, hierarchies, share, streams

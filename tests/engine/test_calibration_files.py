@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.calibration import calibrate
+from betimes.configuration.files import dumps, loads
+from betimes.configuration.value import RunOutcome, Setting, SubDelays
 from betimes.engine import Calibration, CalibrationError, Engine, Hierarchy
-from betimes.engine.configuration import RunOutcome, Setting, SubDelays
-from betimes.engine.configuration_files import dumps, loads
-from betimes.engine.hierarchy import WHOLE, subject
 from betimes.model import Event
-from betimes.model.identity import Identity
+from betimes.model.identity import WHOLE, Identity, subject
 from tests.engine.material import Count, share
 
 TIMES = st.integers(0, 10**13)

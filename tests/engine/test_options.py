@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from betimes import (
+    BetimesError,
     CheckpointError,
     Engine,
     EngineOptions,
@@ -19,6 +25,7 @@ from betimes import (
     HierarchyError,
     OptionError,
     SlackPolicy,
+    StreamEndedError,
     begin,
     pattern,
 )
@@ -107,7 +114,7 @@ def test_a_fixed_slack_is_a_beginning_above_level_one() -> None:
         (looking_for("A !B C"), looking_for("A C B"), "detector 'abandoned': pattern was "),
         (looking_for("A B"), looking_for("A B", skip="none"), "skip was past_last, is none"),
         (looking_for("A B"), looking_for("A B", where="v > 1"), "where was not given, is v > 1"),
-        (looking_for("A B"), looking_for("A B", select={"v": "A.v"}), 'is {"v":"A.v"}'),
+        (looking_for("A B"), looking_for("A B", select={"v": "A.v"}), "is {'v': 'A.v'}"),
         (looking_for("A B"), looking_for("A B", by="k"), "by was nothing, is k"),
         (counting(Count("x", 2)), counting(Count("x", 3)), "'counts': every was 2, is 3"),
         (counting(lambda: Count("x", 2)), counting(lambda: Count("x", 3)), "every was 2, is 3"),
@@ -140,8 +147,80 @@ def test_every_part_of_a_built_pattern_counts() -> None:
         begin("a").where("v > 1").times(2, 3).next("b").where("v > 2"),
         begin("a").where("v > 1").times(2, 3).followed_by("b").where("v > 3"),
     ]
-    texts = {each.facts()["pattern"] for each in variants}
-    assert len(texts) == len(variants)
+    assert len({str(each.facts()) for each in variants}) == len(variants)
+
+
+class Slotted:
+    __slots__ = ("v",)
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+    def on_event(self, event: Event) -> None: ...
+
+
+class Held:
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+    def on_event(self, event: Event) -> None: ...
+
+
+def closing_over(v: Any) -> Any:
+    return lambda event: Event("x", event.ts, {"v": v})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Slotted(1), Slotted(2)),
+        (Held("1.5"), Held(1.5)),
+        (Held(None), Held("null")),
+        (Held(float("inf")), Held(-float("inf"))),
+        (Held((1,)), Held([1])),
+        (Held(1j), Held(2j)),
+        (Held(Held(1)), Held(Held(2))),
+        (Held(np.array([1.0, np.nan])), Held(np.array([1.0, np.inf]))),
+        (Held(Path("a")), Held("a")),
+        (closing_over(1), closing_over(2)),
+        (Held(1).on_event, Held(2).on_event),
+    ],
+)
+def test_detectors_with_other_options_differ(one: Any, other: Any) -> None:
+    assert counting(one).identity() != counting(other).identity()
+    assert counting(one).identity() == counting(one).identity()
+
+
+def test_the_order_of_equal_detectors_counts_and_that_of_names_does_not() -> None:
+    """Between equal times, the detector that was added first comes first."""
+    one, other = Hierarchy(clock=("A", "B")), Hierarchy(clock=("B", "A"))
+    for hierarchy, names in ((one, "xy"), (other, "yx")):
+        for name in names:
+            hierarchy.add(Count(name), on=("A", "B"), emits=name, name=name)
+    (line,) = other.identity().differences(one.identity())
+    assert line == "the hierarchy: order was x, y, is y, x"
+    for first, second in ((("A", "B"), ("A, B",)), ("nothing", None)):
+        wired = [
+            {"by": by} if by is None or by == "nothing" else {"on": by} for by in (first, second)
+        ]
+        ids = [counting(**wiring).identity() for wiring in wired]
+        assert ids[0] != ids[1]
+
+
+def test_an_identity_is_the_same_in_every_process() -> None:
+    script = (
+        "from tests.engine.test_options import Held, closing_over, counting;"
+        "print(counting(Held({'a', 'b', 'c'})).identity().digest,"
+        "counting(closing_over({'x', 'y', 'z'})).identity().digest)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,6 +243,33 @@ def test_options_that_may_change_with_a_restart() -> None:
     other = Engine(counting(), attenuation=1.0, retraction="on-demand", snapshots=9, errors="skip")
     other.restore(engine.checkpoint())
     assert other.attenuation == {"counts": 1.0}
+
+
+def test_keywords_change_options_that_were_given() -> None:
+    options = EngineOptions.of(late="side", retention="2s")
+    engine = Engine(counting(), options, attenuation=0.5)
+    assert engine.options == EngineOptions.of(late="side", retention="2s", attenuation=0.5)
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * 900, 61))
+def test_a_checkpoint_with_a_wrong_bit_is_refused(bit: int) -> None:
+    engine = Engine(counting(), attenuation=0.5)
+    engine.feed([tick(ts, k=0) for ts in (1000, 5000, 3000)])
+    damaged = bytearray(engine.checkpoint())
+    damaged[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(CheckpointError, match="damaged"):
+        Engine(counting(), attenuation=0.5).restore(bytes(damaged))
+
+
+def test_an_engine_that_stopped_at_an_error_gives_no_checkpoint() -> None:
+    def fails(event: Event) -> None:
+        raise ValueError(event.ts)
+
+    engine = Engine(counting(fails), attenuation=0.0)
+    with pytest.raises(BetimesError):
+        engine.feed([tick(ts, k=0) for ts in (1, 5, 9)])
+    with pytest.raises(StreamEndedError, match="stopped at an error"):
+        engine.checkpoint()
 
 
 def test_an_old_checkpoint_is_refused_with_what_to_do() -> None:

@@ -31,9 +31,9 @@ def pairs() -> Hierarchy:
 
 def test_a_hierarchy_prints_its_levels() -> None:
     assert repr(hierarchy()) == (
-        "<Hierarchy\nlevel 0  A, B\nlevel 1  pair: A, B -> pair\nlevel 1  echo: B -> echo>"
+        "Hierarchy:\nlevel 0  A, B\nlevel 1  pair: A, B -> pair\nlevel 1  echo: B -> echo"
     )
-    assert repr(Hierarchy()) == "<Hierarchy without detectors>"
+    assert repr(Hierarchy()) == "Hierarchy without detectors"
 
 
 def test_an_engine_prints_its_state() -> None:
@@ -41,7 +41,7 @@ def test_an_engine_prints_its_state() -> None:
     assert repr(engine) == "Engine(pair; open, 0 changes, attenuation 0.5)"
     engine.feed(STREAM)
     engine.finish()
-    assert re.fullmatch(r"Engine\(pair; ended, \d changes, attenuation 0.5\)", repr(engine))
+    assert re.fullmatch(r"Engine\(pair; ended, \d changes?, attenuation 0.5\)", repr(engine))
 
 
 def test_options_print_what_differs_from_the_defaults() -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from betimes.engine import CheckpointError
+from betimes import Event, Hierarchy
+from betimes.engine import CheckpointError, EngineOptions
 from betimes.host import Columns, Host, Setup, Tally
 from betimes.host.folder import CheckpointFolder, put
 from betimes.host.log import Entry, Head, LoggedHost, first_head, read_head
@@ -279,3 +280,16 @@ def test_columns_are_counted_as_rows_would_be() -> None:
     assert finals_of(table) == {"Touches": len(settled)}
     assert Tally.of(table.slice(0, 9)) + Tally.of(table.slice(9)) == Tally.of(table)
     assert Tally.of(table.slice(0, 0)) == Tally()
+
+
+def test_time_passes_for_keys_in_the_order_of_their_arrival() -> None:
+    """Not in that of a set, which differs from process to process."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(lambda e: Event("o", e.ts, {"k": e["k"]}), on="A", emits="o", name="d")
+    options = EngineOptions.of(by="k", order="key", attenuation=1.0)
+    host = Host(Setup(hierarchy, options, Columns()))
+    keys = [f"key{number}" for number in (3, 1, 2, 5, 4)]
+    table = pa.table({"ts": [100] * 5, "type": ["A"] * 5, "k": keys})
+    rows = [*host.feed(table, now=1000).to_pylist(), *host.pass_time(9000, 1000).to_pylist()]
+    told = [msgspec.json.decode(row["payload"])["k"] for row in rows]
+    assert told[-5:] == keys

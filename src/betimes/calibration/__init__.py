@@ -1,6 +1,6 @@
 """Calibration: what detectors should start with, measured by observers of an engine.
 
-The result is a `betimes.engine.configuration.Calibration`.
+The result is a `betimes.configuration.value.Calibration`.
 """
 
 from betimes.calibration.iterative import calibrate

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from betimes.calibration.parts import sub_delays
 from betimes.calibration.probes import Measured, Measuring
-from betimes.engine.configuration import (
+from betimes.configuration.value import (
     Calibration,
     RunOutcome,
     Setting,

@@ -9,7 +9,7 @@ and the output is measured when the clock moves next.
 from __future__ import annotations
 
 from betimes.calibration.probes import Measured
-from betimes.engine.configuration import Calibration, SubDelays
+from betimes.configuration.value import Calibration, SubDelays
 from betimes.engine.hierarchy import Hierarchy
 from betimes.model import PSEUDO
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from betimes.calibration.iterative import Recording, batches_of
 from betimes.calibration.probes import Probe
-from betimes.engine.configuration import (
+from betimes.configuration.value import (
     Calibration,
     CalibrationError,
     Setting,
@@ -37,7 +37,7 @@ from betimes.engine.configuration import (
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.node import Node
 from betimes.model import Duration, EventBatch, microseconds
-from betimes.model.hints import nearest
+from betimes.model.hints import known_options, nearest
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 
@@ -45,6 +45,7 @@ Delays = Duration | Mapping[str, Duration] | None
 """One for all types, or by type; None keeps what was measured."""
 
 
+@known_options
 def recalibrate(
     old: Calibration,
     hierarchy: Hierarchy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -102,6 +103,11 @@ def run(
     job = read_job(job_file)
     hierarchy = hierarchy_of(job)
     check_source(job, hierarchy)
+    if job.engine.kind == "spark" and find_spec("pyspark") is None:
+        raise OptionError(
+            "the job runs on Spark, but pyspark is not installed; install it with: pip install "
+            "'betimes[spark]', or set kind = \"local\" in [engine]"
+        )
     if check:
         typer.echo(describe(job, hierarchy))
         return

@@ -1,7 +1,7 @@
 """The engine: runs a hierarchy of detectors; it speculates, replays and takes back."""
 
+from betimes.configuration.value import Calibration, CalibrationError
 from betimes.engine.attenuation import Zone
-from betimes.engine.configuration import Calibration, CalibrationError
 from betimes.engine.detection import detect
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy, HierarchyError

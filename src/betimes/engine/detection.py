@@ -10,9 +10,13 @@ import numpy as np
 from betimes.engine.engine import Engine, Events
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.options import EngineOptions, signature
+from betimes.model import OptionError
 from betimes.model.batch import EventBatch
 from betimes.model.change import Change, ChangeBatch
 from betimes.model.duration import LONGEST
+
+PATIENT: dict[str, Any] = {"attenuation": 1.0, "slack": 0, "retention": LONGEST}
+"""Options for events that are in order: nothing has to wait, and everything can be repaired."""
 
 
 def detect(
@@ -42,10 +46,11 @@ def detect(
     >>> [(change.change_type, change.status, change.ts) for change in found]
     [('insert', 'final', 5)]
     """
+    if isinstance(events, Hierarchy):
+        raise OptionError("expected detect(events, hierarchy), got the hierarchy first; swap them")
     batch = EventBatch.of(events)
     ordered = batch.take(np.argsort(batch.ts, kind="stable"))
-    patient = {"attenuation": 1.0, "slack": 0, "retention": LONGEST}
-    engine = Engine(hierarchy, EngineOptions.of(patient | options))
+    engine = Engine(hierarchy, EngineOptions.of(PATIENT | options, function=detect))
     standing: dict[str, Change] = {}
     for change in [*engine.feed(ordered), *engine.finish(advance=advance)]:
         standing.pop(change.match_id, None)
@@ -57,4 +62,4 @@ def detect(
     ])  # fmt: skip
 
 
-detect.__signature__ = signature(detect)  # type: ignore[attr-defined]
+detect.__signature__ = signature(detect, **PATIENT)  # type: ignore[attr-defined]

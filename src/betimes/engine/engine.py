@@ -10,9 +10,9 @@ from __future__ import annotations
 import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from functools import partial
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,10 @@ from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
+from betimes.model.calls import alone
 from betimes.model.change import Change, ChangeBatch
-from betimes.model.codec import CheckpointError, dumps, loads
+from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
-from betimes.model.errors import BusyError
 from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
@@ -40,28 +40,6 @@ FORMAT = 3
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
-
-
-T = TypeVar("T")
-P = ParamSpec("P")
-
-
-def _alone(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
-    """A call that refuses to run while another one does, from another thread or from inside."""
-
-    @wraps(method)
-    def call(self: Engine, /, *args: P.args, **keywords: P.kwargs) -> T:
-        if not self._lock.acquire(blocking=False):
-            raise BusyError(
-                f"expected one call at a time, but {method.__name__}() was called while this "
-                "engine is at work; use one engine per thread, or a lock around your calls"
-            )
-        try:
-            return method(self, *args, **keywords)
-        finally:
-            self._lock.release()
-
-    return call
 
 
 class Engine:
@@ -124,14 +102,19 @@ class Engine:
         observers: Sequence[Observer] = (),
         **keywords: Any,
     ) -> None:
+        if not isinstance(hierarchy, Hierarchy):
+            raise OptionError(
+                f"expected a Hierarchy, got {hierarchy!r}; add patterns and detectors to a "
+                "Hierarchy with add()"
+            )
         hierarchy.check()
         self.hierarchy = hierarchy
-        self.options = options if options and not keywords else EngineOptions.of(keywords)
+        self.options = EngineOptions.of(keywords) if options is None else options.with_(**keywords)
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
         self._time = time
-        self._lock = Lock()
+        self.lock = Lock()
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers
@@ -153,7 +136,9 @@ class Engine:
         state = "ended" if self._ended else "stopped" if self._broken is not None else "open"
         names = ", ".join(node.name for node in self.hierarchy)
         setting = self.options.attenuation
-        return f"Engine({names}; {state}, {self._changes.seq:,} changes, attenuation {setting})"
+        count = self._changes.seq
+        changes = "1 change" if count == 1 else f"{count:,} changes"
+        return f"Engine({names}; {state}, {changes}, attenuation {setting})"
 
     @property
     def rejected(self) -> int:
@@ -179,12 +164,13 @@ class Engine:
         """Stream time, if no detector has a clock event that is in doubt."""
         return self._order.sure_clock
 
-    @_alone
+    @alone
     def feed(self, events: Events) -> ChangeBatch:
         """Take events in the order of their arrival; return what changed.
 
         `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
-        `EventBatch`, an `Event`, or any number of them.
+        `EventBatch`, an `Event`, or any number of them. The engine keeps what it is fed: do not
+        change it afterwards.
         """
         self._check_open()
         if isinstance(events, Iterator | set | tuple | deque):
@@ -201,7 +187,7 @@ class Engine:
         self._steer()
         return changes
 
-    @_alone
+    @alone
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
         """Time passes while nothing happens: every clock moves on by this much.
 
@@ -211,7 +197,7 @@ class Engine:
         self._check_open()
         return self._taken(lambda: self._order.advance(by))
 
-    @_alone
+    @alone
     def finish(self, *, advance: bool = True) -> ChangeBatch:
         """End the stream: everything settles, and every result that still holds becomes final.
 
@@ -231,16 +217,21 @@ class Engine:
                 "expected no more events after finish(), but feed() was called; "
                 "build a new Engine for a new stream"
             )
-        if self._broken is not None:
-            raise StreamEndedError(
-                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
-                "before it into a new engine, or set errors='skip'"
-            )
+        self._check_sound()
         if len(self.hierarchy) != self._detectors:
             added = [node.name for node in self.hierarchy][self._detectors :]
             raise HierarchyError(
                 f"{', '.join(map(repr, added))} joined the hierarchy after this engine was "
                 "built, and would see no events; add all detectors first, then build the Engine"
+            )
+
+    def _check_sound(self) -> None:
+        """Refuse to continue after an error: nobody knows what the stages have taken in."""
+        if self._broken is not None:
+            raise StreamEndedError(
+                f"this engine stopped at an error ({self._broken}); restore a checkpoint from "
+                "before it into a new engine; errors='skip' passes over events at which a "
+                "detector fails"
             )
 
     def _taken(self, take: Callable[[], list[Change]]) -> ChangeBatch:
@@ -297,10 +288,11 @@ class Engine:
         """What a checkpoint depends on: the hierarchy, and the options that affect states."""
         return self.hierarchy.identity() | self.options.identity()
 
-    @_alone
+    @alone
     def checkpoint(self) -> bytes:
         """The whole state as bytes: plain data, no pickled objects; restore it in a new engine."""
-        return dumps(
+        self._check_sound()
+        state = dumps(
             {
                 "format": FORMAT,
                 "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
@@ -311,8 +303,9 @@ class Engine:
             },
             "the engine",
         )
+        return sealed(state)
 
-    @_alone
+    @alone
     def restore(self, checkpoint: bytes) -> None:
         """Resume from a checkpoint of an engine with the same hierarchy; this one must be new."""
         if not self._order.empty or self._ended:
@@ -320,7 +313,7 @@ class Engine:
                 "expected a new engine to restore into, but this one has already been fed; "
                 "build another Engine"
             )
-        kept = loads(checkpoint, "the checkpoint")
+        kept = loads(unsealed(checkpoint, "the checkpoint"), "the checkpoint")
         found = kept.get("format") if isinstance(kept, dict) else None
         instead = "start again from the beginning of the stream"
         check_format(found, FORMAT, "the checkpoint", instead)

@@ -13,15 +13,9 @@ from betimes.engine.describe import describe, type_names
 from betimes.engine.node import Node
 from betimes.model.change import LATE, REJECTED
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.identity import Identity
+from betimes.model.hints import known_options
+from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
-
-WHOLE = "the hierarchy"
-
-
-def subject(name: str) -> str:
-    """How an identity names a detector."""
-    return f"detector {name!r}"
 
 
 class HierarchyError(BetimesError, ValueError):
@@ -45,6 +39,7 @@ class Hierarchy:
     level 1  fast: position -> fast
     """
 
+    @known_options
     def __init__(
         self,
         *,
@@ -55,6 +50,7 @@ class Hierarchy:
         self.inputs = None if inputs is None else type_names(inputs, "inputs")
         self._nodes: dict[str, Node] = {}
 
+    @known_options
     def add(
         self,
         detector: Any,
@@ -158,13 +154,14 @@ class Hierarchy:
 
     def identity(self) -> Identity:
         """What makes it this hierarchy: clock, inputs, and each detector with all its options."""
-        inputs = "any" if self.inputs is None else ", ".join(self.inputs)
-        clock = "learned" if self.clock is None else ", ".join(self.clock)
+        inputs = "any" if self.inputs is None else spelled_names(self.inputs)
+        clock = "learned" if self.clock is None else spelled_names(self.clock)
+        order = ", ".join(self.levels()) if len(self) else ""  # it decides between equal times
         detectors = {subject(node.name): node.facts() for node in self}
-        return Identity({WHOLE: {"clock": clock, "inputs": inputs}, **detectors})
+        return Identity({WHOLE: {"clock": clock, "inputs": inputs, "order": order}, **detectors})
 
     def __repr__(self) -> str:
-        return f"<Hierarchy\n{self.explain()}>" if self._nodes else "<Hierarchy without detectors>"
+        return f"Hierarchy:\n{self.explain()}" if self._nodes else "Hierarchy without detectors"
 
     def explain(self, format: str = "tree") -> str:  # noqa: A002
         """Show the hierarchy: as a `tree` of levels, as `mermaid` or as `dot`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from betimes.model.detector import Maker
 from betimes.model.event import TICK
+from betimes.model.identity import spelled_names
 from betimes.ordering.clock import EVERY
 from betimes.patterns import Pattern
 
@@ -32,7 +33,8 @@ class Node:
     def facts(self) -> dict[str, str]:
         """Everything that makes it this detector, in words."""
         wired = {
-            "on": ", ".join(self.on), "emits": ", ".join(self.emits), "by": self.by or "nothing",
+            "on": spelled_names(self.on), "emits": spelled_names(self.emits),
+            "by": "nothing" if self.by is None else spelled_names([self.by]),
         }  # fmt: skip
         return wired | (self.maker.facts() if self.pattern is None else self.pattern.facts())
 

@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from betimes.configuration.value import Calibration
 from betimes.engine.attenuation import Zone
-from betimes.engine.configuration import Calibration
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
 from betimes.model.duration import LONGEST, exact
-from betimes.model.hints import nearest, unknown
-from betimes.model.identity import Identity
+from betimes.model.hints import did_you_mean, nearest, unknown
+from betimes.model.identity import Identity, spelled_names
 from betimes.ordering import SlackPolicy
 
 LATE_POLICIES = ("repair", "side", "drop")
@@ -88,6 +88,7 @@ class EngineOptions:
         if results not in RESULTS:
             raise OptionError(
                 f"expected results to be 'provisional' or 'final', got results={results!r}"
+                + did_you_mean(results, RESULTS)
             )
         if results == "final":
             given = {"late": "side", "attenuation": 1.0} | given
@@ -106,6 +107,7 @@ class EngineOptions:
             raise OptionError(
                 "expected attenuation to be 'adaptive' or a number from 0 to 1, "
                 f"got attenuation={self.attenuation!r}"
+                + did_you_mean(self.attenuation, ["adaptive"])
             )
         if self.order not in ("shared", "key") or (self.order == "key" and self.by is None):
             raise OptionError(
@@ -113,6 +115,10 @@ class EngineOptions:
                 f"got order={self.order!r}, by={self.by!r}"
             )
         # Normalise durations and models, so that equal options compare equal; read files.
+        if not (self.by is None or (isinstance(self.by, str) and self.by)):
+            raise OptionError(f"expected by to name a payload column, got by={self.by!r}")
+        if not isinstance(self.zone, Zone):
+            raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
         skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
         known = self.calibration
         for name, value in {
@@ -156,15 +162,15 @@ class EngineOptions:
         policy = self.policy
         return Identity({"options": {
             "slack": exact(policy.min) if policy.label == "fixed" else policy.name,
-            "margin": f"{policy.margin:g}",
-            "min_slack": exact(policy.min),
-            "max_slack": exact(policy.max),
-            "max_late": repr(policy.max_late),
-            "decay": exact(policy.decay),
+            "margin": repr(policy.margin),
+            "min_slack": "fixed" if policy.label == "fixed" else exact(policy.min),
+            "max_slack": "fixed" if policy.label == "fixed" else exact(policy.max),
+            "max_late": repr(policy.max_late) if policy.label == "quantile" else "not used",
+            "decay": exact(policy.decay) if policy.label == "decaying" else "not used",
             "max_skew": exact(microseconds(self.max_skew or 0)),
             "late": self.late,
             "retention": exact(microseconds(self.retention)),
-            "by": self.by or "nothing",
+            "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
         }})  # fmt: skip
 
@@ -173,14 +179,16 @@ OPTIONS = tuple(field.name for field in fields(EngineOptions))
 """The names of all options."""
 
 
-def signature(function: Any) -> inspect.Signature:
+def signature(function: Any, **defaults: Any) -> inspect.Signature:
     """The signature of a function that takes `**options`, with their names and defaults."""
     own = inspect.signature(function)
     named = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     names = {p.name for p in named}
     keyword = inspect.Parameter.KEYWORD_ONLY
     options = [
-        inspect.Parameter(f.name, keyword, default=f.default, annotation=f.type)
+        inspect.Parameter(
+            f.name, keyword, default=defaults.get(f.name, f.default), annotation=f.type
+        )
         for f in fields(EngineOptions)
         if f.name not in names
     ]

@@ -115,7 +115,7 @@ class Host:
         """The streams with their own clock that these events belong to."""
         options = self.setup.options
         by_key = options.order == "key" and options.by is not None
-        return set(batch.column(str(options.by))) if by_key else (None,)
+        return dict.fromkeys(batch.column(str(options.by))) if by_key else (None,)
 
     def _rows(self, changes: ChangeBatch) -> pa.Table:
         if len(changes):

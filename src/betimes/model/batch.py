@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from betimes.model import times
 from betimes.model.errors import EventError
 from betimes.model.event import Event
+from betimes.model.hints import did_you_mean
 from betimes.model.times import Rejected
 
 Ints = npt.NDArray[np.int64]
@@ -128,8 +129,9 @@ class EventBatch:
         for role, name in (("time", time), ("type", type), ("arrival", arrival)):
             if name is not None and name not in table.column_names:
                 raise EventError(
-                    f"expected a column {name!r} ({role}=), got the columns "
-                    f"{table.column_names}; pass the right name with {role}="
+                    f"expected a column {name!r} for the {role}, got the columns "
+                    f"{table.column_names}{did_you_mean(name, table.column_names)}; rename it, or "
+                    f"name it, as in EventBatch.from_arrow(table, {role}='...')"
                 )
         names = _plain_text(table[type], type)
         ts, rejected = times.from_arrow(table[time], time)

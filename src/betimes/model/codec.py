@@ -7,6 +7,7 @@ back as a tuple and a set as a set. Anything else is refused, with where it was 
 from __future__ import annotations
 
 from collections import deque
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from betimes.model.errors import BetimesError
 from betimes.model.event import Event
 
 _LIST, _TUPLE, _SET, _FROZEN, _DICT, _DEQUE, _ARRAY, _EVENT, _BIG, _INTS = range(10)
+_SEAL = 16
+"""Bytes of a checksum."""
 _ATOMS = (type(None), bool, float, str, bytes)
 _CONTAINERS: dict[type, int] = {list: _LIST, tuple: _TUPLE, set: _SET, frozenset: _FROZEN}
 _MAKERS = {_LIST: list, _TUPLE: tuple, _SET: set, _FROZEN: frozenset}
@@ -34,8 +37,24 @@ def loads(data: bytes, what: str) -> Any:
     """Read what `dumps` wrote."""
     try:
         return _unpack(msgspec.msgpack.decode(data))
-    except (msgspec.DecodeError, TypeError, IndexError, KeyError) as error:
+    except (msgspec.DecodeError, TypeError, ValueError, IndexError, KeyError) as error:
         raise CheckpointError(f"{what} is damaged or not a checkpoint: {error}") from error
+
+
+def sealed(data: bytes) -> bytes:
+    """Data behind a checksum."""
+    return blake2b(data, digest_size=_SEAL).digest() + data
+
+
+def unsealed(data: bytes, what: str) -> bytes:
+    """Data that `sealed` wrote; refused if a bit of it has changed."""
+    seal, rest = data[:_SEAL], data[_SEAL:]
+    if blake2b(rest, digest_size=_SEAL).digest() != seal:
+        raise CheckpointError(
+            f"{what} is damaged, or another version of betimes wrote it; finish the stream with "
+            "that version, or start again from the beginning of the stream"
+        )
+    return rest
 
 
 def _pack(value: Any, where: str) -> Any:

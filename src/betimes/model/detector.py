@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.identity import fact
+from betimes.model.identity import attributes, fact
 
 Kind = Literal["event", "batch", "function"]
 
@@ -73,20 +73,18 @@ class Maker:
             arguments = {str(n): value for n, value in enumerate(source.args)} | source.keywords
             return {"made by": _qualname(source.func), **_options(arguments)}
         if self.kind == "function":
-            return {"function": _qualname(source)}
+            return {"function": fact(source)}
         # A template's attributes are its options; so are those of what a factory makes.
         sample = self.make()
-        return {"class": type(sample).__qualname__, **_options(getattr(sample, "__dict__", {}))}
+        return {"class": type(sample).__qualname__, **_options(attributes(sample))}
 
 
 def _qualname(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
-def _options(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes that are plain data, as texts."""
-    texts = {name: fact(value) for name, value in attributes.items()}
-    return {name: text for name, text in texts.items() if text is not None}
+def _options(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: fact(value) for name, value in values.items()}
 
 
 def _columns(detector: Any) -> tuple[str, ...] | None:

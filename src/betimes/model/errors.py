@@ -21,3 +21,14 @@ class StreamEndedError(BetimesError, RuntimeError):
 
 class BusyError(BetimesError, RuntimeError):
     """Another run is using the same checkpoint."""
+
+
+class MissingExtraError(BetimesError, ModuleNotFoundError):
+    """A package is not installed that an extra of betimes brings."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(
+            f"{package} is not installed, which betimes.{extra} needs; install it with: "
+            f"pip install 'betimes[{extra}]'",
+            name=package,
+        )

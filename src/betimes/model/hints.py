@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
+from typing import ParamSpec, TypeVar
+
+from betimes.model.errors import OptionError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -35,3 +43,25 @@ def unknown(given: Iterable[str], known: Collection[str], what: str) -> str | No
         if name not in known:
             return f"unknown {what} {name!r}{nearest(name, known)}"
     return None
+
+
+def known_options(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose unknown keywords are errors that name the nearest one.
+
+    >>> @known_options
+    ... def add(*, emits=None): ...
+    >>> add(emit="x")
+    Traceback (most recent call last):
+    ...
+    betimes.model.errors.OptionError: unknown option 'emit'; did you mean 'emits'?
+    """
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        problem = unknown(keywords, [name for name in known if name != "self"], "option")
+        if problem is not None:
+            raise OptionError(problem)
+        return function(*args, **keywords)
+
+    return call

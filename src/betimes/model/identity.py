@@ -7,15 +7,39 @@ that differ have texts that differ. They are plain data, so they can be stored w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+import inspect
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from hashlib import blake2b
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
+import numpy as np
 
 Facts = Mapping[str, str]
 
+WHOLE = "the hierarchy"
+
+
+def subject(name: str) -> str:
+    """How an identity names a detector."""
+    return f"detector {name!r}"
+
+
+_DEEP = 6
+"""Objects within objects are looked at this far."""
+_REPRS = frozenset({
+    type(None), bool, int, float, complex, str, bytes, datetime, date, time, timedelta, Decimal,
+    Fraction, range, slice, re.Pattern, np.float64, np.float32, np.int64, np.int32, np.bool_,
+})  # fmt: skip
+"""Values that `repr` tells apart, in every process the same."""
 _LONG = 120
 """Longer text is shortened to its beginning, with a digest of the whole."""
 
@@ -58,25 +82,75 @@ class Identity:
         return lines
 
 
-def fact(value: Any) -> str | None:
-    """Plain data as text that differs if the data differs; None if it is not plain data.
+def spelled_names(names: Iterable[str]) -> str:
+    """Names as a text, in any order; a name that reads like something else is quoted.
 
-    >>> fact("A"), fact({"x": 1.5}), fact(open)
-    ('A', '{"x":1.5}', None)
+    >>> spelled_names(["b", "a"]), spelled_names(["a, b"]), spelled_names(["nothing"])
+    ('a, b', "'a, b'", "'nothing'")
     """
-    if isinstance(value, str):
-        text = value
-    else:
-        try:
-            text = msgspec.json.encode(value, enc_hook=_plain, order="deterministic").decode()
-        except (TypeError, ValueError, RecursionError):
-            return None
+    return ", ".join(name if _is_plain(name) else repr(name) for name in sorted(names))
+
+
+def _is_plain(name: str) -> bool:
+    return name.replace(".", "_").isidentifier() and name not in ("nothing", "learned", "any")
+
+
+def fact(value: Any) -> str:
+    """A value as a text that differs if the value does, in every process the same.
+
+    >>> fact("A"), fact({"x": 1.5}), fact({2, 1}), fact(len)
+    ("'A'", "{'x': 1.5}", '{1, 2}', 'len')
+    """
+    text = _spelled(value, 0)
     if len(text) <= _LONG:
         return text
     return f"{text[:_LONG]}... ({blake2b(text.encode(), digest_size=6).hexdigest()})"
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{value!r} is not data")
+def _spelled(value: Any, depth: int) -> str:
+    if depth > _DEEP:
+        return "..."
+
+    def each(values: Iterable[Any]) -> list[str]:
+        return [_spelled(one, depth + 1) for one in values]
+
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if type(value) in _REPRS or isinstance(value, PurePath):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        content = value.tobytes() if not value.dtype.hasobject else repr(value.tolist()).encode()
+        digest = blake2b(content, digest_size=6).hexdigest()
+        return f"array of {value.dtype} {value.shape} ({digest})"
+    if isinstance(value, list | tuple | deque):
+        kind = "" if type(value) in (list, tuple) else type(value).__name__
+        inside = ", ".join(each(value))
+        return f"{kind}({inside})" if isinstance(value, tuple) else f"{kind}[{inside}]"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(each(value))) + "}"
+    if isinstance(value, dict):
+        pairs = zip(each(value), each(value.values()), strict=True)
+        return "{" + ", ".join(f"{name}: {text}" for name, text in pairs) + "}"
+    if inspect.isroutine(value) or isinstance(value, type):
+        return getattr(value, "__qualname__", str(type(value))) + _bound(value, depth)
+    # Of other objects, what is plain: the rest may hold anything, such as locks and caches.
+    plain = {name: held for name, held in attributes(value).items() if type(held) in _REPRS}
+    return type(value).__qualname__ + (f" {_spelled(plain, depth + 1)}" if plain else "")
+
+
+def _bound(function: Any, depth: int) -> str:
+    """What a function was made with: defaults, closure, object."""
+    cells = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    known: list[Iterable[Any]] = [getattr(function, "__defaults__", None) or (), cells.values()]
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not inspect.ismodule(owner):
+        known.append([owner])
+    texts = [_spelled(one, depth + 1) for values in known for one in values]
+    return f" with {', '.join(texts)}" if texts else ""
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, those in slots too."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {**held, **getattr(value, "__dict__", {})}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from betimes.model.duration import LONGEST, Duration, exact, microseconds
 from betimes.model.errors import OptionError
+from betimes.model.hints import did_you_mean
 
 POLICIES = ("largest", "decaying", "quantile")
 
@@ -97,7 +98,7 @@ class SlackPolicy:
         if name not in POLICIES:
             raise OptionError(
                 f"expected slack to be one of {', '.join(POLICIES)} or a fixed duration such as "
-                f"'150ms', got slack={slack!r}"
+                f"'150ms', got slack={slack!r}" + did_you_mean(slack, POLICIES)
             )
         if not (isinstance(margin, int | float) and 0 <= margin < math.inf):
             raise OptionError(

@@ -29,6 +29,7 @@ from betimes.model import (
 )
 from betimes.model.batch import Payload
 from betimes.model.duration import LONGEST, microseconds
+from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
@@ -74,6 +75,7 @@ class OrderingUnit:
     ['A4', 'C5', 'A6']
     """
 
+    @known_options
     def __init__(
         self,
         *,

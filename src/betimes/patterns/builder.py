@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from betimes.model.duration import Duration, microseconds
 from betimes.model.errors import OptionError
+from betimes.model.hints import known_options
 from betimes.patterns.conditions import AllOf, AnyOf, condition
 from betimes.patterns.pattern import LIMIT, Overflow, Pattern
 from betimes.patterns.steps import Condition, Inner, Op, PatternError, Spec, Step
@@ -231,6 +232,7 @@ class Builder(Pattern):
         return self._last.takes[0]
 
 
+@known_options
 def begin(
     step: str | Builder,
     where: object = None,

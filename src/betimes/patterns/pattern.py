@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from betimes.model.duration import Duration, exact, readable
+from betimes.model.hints import known_options
 from betimes.model.identity import fact
 from betimes.patterns.compiled import why_not
-from betimes.patterns.conditions import types_for
+from betimes.patterns.conditions import TypeIs, types_for
 from betimes.patterns.detector import PatternDetector
 from betimes.patterns.growth import PatternWarning, grows
 from betimes.patterns.matcher import Matcher
@@ -156,7 +157,7 @@ class Pattern:
                 f"pattern {self.name or self.emits!r}: {reason}; otherwise up to "
                 f"limit={self.limit:,} partial matches per key are kept",
                 PatternWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
 
     def explain(self) -> str:
@@ -187,7 +188,9 @@ class Pattern:
         """Every option in words, such that two patterns that differ have facts that differ."""
         spec = self.spec
         return {
-            "pattern": "; ".join(_step_facts(spec.steps)),
+            "pattern": text_of(spec.steps),
+            "define": "; ".join(_defined(spec)) or "not given",
+            "steps": "; ".join(_more(spec.steps)) or "not given",
             "within": "not given" if spec.within is None else exact(spec.within),
             "skip": spec.skip if spec.skip_miss == "ignore" else f"{spec.skip} or error",
             "where": "not given" if spec.only is None else spec.only.text,
@@ -236,6 +239,7 @@ class Pattern:
         return {kind: (type, shape) for kind, (type, shape) in types.items() if type is not None}
 
 
+@known_options
 def pattern(
     text: str,
     *,
@@ -356,18 +360,23 @@ def _rows(steps: Iterable[Step], indent: str = "") -> Iterator[tuple[str, str, s
         yield indent + _SAID[step.op], name, " | ".join(said) + until + window
 
 
-def _step_facts(steps: Iterable[Step]) -> Iterator[str]:
-    """Steps with all that belongs to them."""
-    for step in steps:
-        words = [step.op, step.name + _times(step)]
-        words += [f"({'; '.join(_step_facts(step.group))})"] if step.group else []
-        words += [f"{name}: {_text(condition)}" for name, condition in step.takes]
-        words += ["greedy"] if step.greedy else []
-        words += [step.inner] if step.inner != "relaxed" else []
+def _defined(spec: Spec) -> Iterator[str]:
+    """Conditions that are not those that the names of the steps stand for."""
+    for step in every(spec.steps):
+        for name, condition in step.takes:
+            if condition != TypeIs(name):
+                yield f"{name}: {_text(condition)}"
+
+
+def _more(steps: Sequence[Step]) -> Iterator[str]:
+    """What the text form does not say about steps."""
+    for step in every(steps):
+        words: list[str] = [] if step.inner == "relaxed" else [step.inner]
         words += [f"until {step.until.text}"] if step.until else []
         words += [f"within {exact(step.within)}"] if step.within is not None else []
         words += [f"loop within {exact(step.loop_within)}"] if step.loop_within is not None else []
-        yield " ".join(words)
+        if words:
+            yield f"{step.name}: {' '.join(words)}"
 
 
 def _times(step: Step) -> str:

@@ -19,8 +19,8 @@ from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress
 from betimes.cli.speaking import say, shown
+from betimes.configuration.value import RunOutcome, Setting
 from betimes.engine import Calibration, CalibrationError, Hierarchy
-from betimes.engine.configuration import RunOutcome, Setting
 from betimes.model import Duration, OptionError, microseconds, readable
 
 _DELAY = "[TYPE=]TIME"

@@ -44,14 +44,14 @@ def draw(stream: Stream, runs: Sequence[PolicyResult], path: Path) -> None:
             linewidth=1.8,
         )
     _label(axes, runs)
-    figure.text(
-        0.085, 0.93, "How long must an event wait?", fontsize=16, fontweight="bold", color=_INK
-    )
-    figure.text(
-        0.085, 0.885, "Delays in a simulated stream, and the slack that each policy learns from it",
-        fontsize=10.5, color=_INK,
-    )  # fmt: skip
+    what = "Delays in a simulated stream, and the slack that each policy learns from it"
+    _title(figure, 0.93, "How long must an event wait?", 0.885, what)
     figure.savefig(path)
+
+
+def _title(figure: Figure, top: float, title: str, below: float, what: str) -> None:
+    figure.text(0.085, top, title, fontsize=16, fontweight="bold", color=_INK)
+    figure.text(0.085, below, what, fontsize=10.5, color=_INK)
 
 
 def _draw_delays(axes: Axes, stream: Stream) -> None:
@@ -124,13 +124,8 @@ def draw_early(runs: Sequence[GameResult], path: Path) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=_INK)
-    figure.text(
-        0.085, 0.915, "How soon is a result known?", fontsize=16, fontweight="bold", color=_INK
-    )
-    figure.text(
-        0.085, 0.855, "Detectors watch a game; the final result is the same with every attenuation",
-        fontsize=10.5, color=_INK,
-    )  # fmt: skip
+    what = "Detectors watch a game; the final result is the same with every attenuation"
+    _title(figure, 0.915, "How soon is a result known?", 0.855, what)
     figure.savefig(path)
 
 

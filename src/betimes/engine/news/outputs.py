@@ -43,6 +43,10 @@ def encode(content: object) -> bytes:
     return _ENCODER.encode(content)
 
 
+def _content(event: Event) -> bytes:
+    return encode((event.type, event.ts, event.payload))
+
+
 class Path:
     """Clock and slack of a stage along the arrivals of a batch."""
 
@@ -189,6 +193,28 @@ class OutputMaker:
         copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
         self.copies[base] = taken | 1 << copy
         return base, copy
+
+    def again(self, old: list[Output], new: list[Output]) -> list[Output]:
+        """The outputs that are made now; those that were known, and unmade, stay what they were.
+
+        What a per-batch detector makes counts as made at the end of its slice, and slices may be
+        cut otherwise now: there the content alone tells whether an output is known.
+        """
+        if not self._is_batch:
+            known = {(output.id, output.place): output for output in old}
+            return [known.get((output.id, output.place), output) for output in new]
+        waiting: dict[bytes, list[Output]] = {}
+        for output in reversed(old):
+            waiting.setdefault(_content(output.event), []).append(output)
+        found: list[Output] = []
+        for output in new:
+            same = waiting.get(_content(output.event))
+            if same:
+                self.unmake([output])
+                self.keep(same[-1:], new)
+                output = same.pop()
+            found.append(output)
+        return found
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""

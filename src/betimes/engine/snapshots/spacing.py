@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from betimes.model.errors import OptionError
+from betimes.model.hints import did_you_mean
 
 LONGEST = 10_000
 """The most events between two snapshots, whatever the model says."""
@@ -153,4 +154,5 @@ def parse_snapshots(value: str | int | SnapshotModel) -> SnapshotModel:
     raise OptionError(
         "expected snapshots to be 'adaptive', a number of events, 'speculative', "
         f"'speculative:N', or a model with length(), got snapshots={value!r}"
+        + did_you_mean(value, ["adaptive", "speculative"])
     )

@@ -54,7 +54,7 @@ class Lateness:
                 finality.unsure.pop(output.id, None)
             if self._policy != "drop":
                 late_by = finality.settled - int(ts[index]) if late_by is None else late_by
-                which = repr(events.place(index)[2])
+                which = repr(events.place(index)[2]) + (f" {output.id}" if output else "")
                 news.late.append((events.event(index), late_by, which))
         return events.pick(np.flatnonzero(~late)) if late.any() else events
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from betimes.model.hints import known_options
+
 _STATE = "spark.sql.streaming.stateStore"
 
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -46,6 +48,7 @@ SESSION_SETTINGS: dict[str, str] = {
 }
 
 
+@known_options
 def session(
     name: str = "betimes",
     *,

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from betimes.model import Duration, OptionError, microseconds
 from betimes.model.change import LATE, REJECTED
+from betimes.model.hints import known_options
 from betimes.spark.job import Job
 from betimes.spark.query.current import CurrentSink
 from betimes.spark.query.guard import CheckpointGuard
@@ -34,6 +35,7 @@ LOOK = 500_000
 """Microseconds between the micro-batches of a query that has to notice silence."""
 
 
+@known_options
 def write(
     changes: DataFrame,
     path: str | None = None,

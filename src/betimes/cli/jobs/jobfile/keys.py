@@ -134,14 +134,25 @@ def number(least: float, most: float | None = None) -> Reader:
     return read
 
 
-def duration(value: object) -> str | int:
-    try:
-        microseconds(value)  # type: ignore[arg-type]
-    except OptionError:
-        raise WrongValueError(
-            "a duration such as '150ms', '2s' or '1h', or whole microseconds"
-        ) from None
-    return value  # type: ignore[return-value]
+def parsed_by(parse: Callable[[Any], object], words: str) -> Reader:
+    """A value that the library understands; it is handed on as it is."""
+
+    def read(value: object) -> Any:
+        try:
+            parse(value)
+        except OptionError:
+            raise WrongValueError(words) from None
+        return value
+
+    return read
+
+
+duration = parsed_by(
+    microseconds, "a duration such as '150ms', '2s' or '1h', or whole microseconds"
+)
+model = parsed_by(
+    parse_snapshots, "'adaptive', 'speculative', 'speculative:N', or a number of events"
+)
 
 
 def either(word: str, other: Reader) -> Reader:
@@ -191,14 +202,3 @@ def mapping(value: object) -> dict[str, str]:
     if isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
     raise WrongValueError("a table of names with strings")
-
-
-def model(value: object) -> str | int:
-    """How often detectors are saved for replays; the engine knows what is valid."""
-    try:
-        parse_snapshots(value)  # type: ignore[arg-type]
-    except OptionError:
-        raise WrongValueError(
-            "'adaptive', 'speculative', 'speculative:N', or a number of events"
-        ) from None
-    return value  # type: ignore[return-value]

@@ -295,7 +295,6 @@ class Handling:
         if not done.made.rows:
             replay.silent.append((events, rows))
             return done.detector
-        known = {(output.id, output.place): output for output in old}
         at = events.at[rows].tolist()
         newest, finished = replay.newest(), 0
         after = []
@@ -309,7 +308,7 @@ class Handling:
                 after += self._make_due(due, key, before, newest)
             for n, event in enumerate(items):
                 after.append(self._outputs.make(event, n, place, cause, newest, key))
-        after = [known.get((output.id, output.place), output) for output in after]
+        after = self._outputs.again(old, after)
         segment.outputs[key] = after
         replay.new += after
         replay.at = max(newest, max(at[finished:], default=newest))

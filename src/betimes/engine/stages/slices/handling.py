@@ -173,11 +173,7 @@ class SliceHandling:
             self.costs.note_call(self._setting.time() - began, len(events))
         made = self._note(history, events, done)
         newest = np.maximum(np.maximum.accumulate(events.at), replay.at)
-        known = {(output.id, output.place): output for output in old}
-        after = [
-            known.get((output.id, output.place), output)
-            for output in self._commit(history, made, events, newest)
-        ]
+        after = self._outputs.again(old, self._commit(history, made, events, newest))
         segment.outputs = after
         replay.handled += len(events)
         replay.old += old

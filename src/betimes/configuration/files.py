@@ -11,18 +11,17 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from betimes.engine.configuration import (
+from betimes.configuration.value import (
     Calibration,
     CalibrationError,
     RunOutcome,
     Setting,
     SubDelays,
 )
-from betimes.engine.hierarchy import WHOLE, subject
 from betimes.model import OptionError, microseconds
 from betimes.model.duration import exact
 from betimes.model.hints import nearest
-from betimes.model.identity import Identity
+from betimes.model.identity import WHOLE, Identity, subject
 
 FORMAT = 2
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from betimes.model import OptionError
 from betimes.model.duration import readable
@@ -27,11 +27,16 @@ from betimes.model.hints import nearest
 from betimes.model.identity import Identity
 from betimes.ordering.start import Start
 
-if TYPE_CHECKING:
-    from betimes.engine.hierarchy import Hierarchy
-
 _SHOWN = 5
 """How many detectors are shown when a calibration is printed or refused."""
+
+
+class Wired(Protocol):
+    """A hierarchy, as far as it matters here."""
+
+    def levels(self) -> dict[str, int]: ...
+
+    def identity(self) -> Identity: ...
 
 
 class CalibrationError(OptionError):
@@ -100,7 +105,7 @@ class Calibration:
     """What had to be assumed."""
 
     @classmethod
-    def nothing(cls, hierarchy: Hierarchy, measured_on: str = "") -> Calibration:
+    def nothing(cls, hierarchy: Wired, measured_on: str = "") -> Calibration:
         """The configuration before anything was measured."""
         levels = hierarchy.levels()
         settings = {name: Setting(level) for name, level in levels.items()}
@@ -114,7 +119,7 @@ class Calibration:
     @classmethod
     def read(cls, file: str | Path) -> Calibration:
         """Read a file that `write` wrote, possibly edited since."""
-        from betimes.engine.configuration_files import loads
+        from betimes.configuration.files import loads
 
         try:
             text = Path(file).read_text("utf-8")
@@ -131,7 +136,7 @@ class Calibration:
 
     def to_toml(self) -> str:
         """The text of the file."""
-        from betimes.engine.configuration_files import dumps
+        from betimes.configuration.files import dumps
 
         return dumps(self)
 
@@ -149,7 +154,7 @@ class Calibration:
         more = ", ..." if len(slacks) > _SHOWN else ""
         return f"Calibration(slack: {', '.join(slacks[:_SHOWN])}{more}; id {digest})"
 
-    def check(self, hierarchy: Hierarchy) -> Calibration:
+    def check(self, hierarchy: Wired) -> Calibration:
         """Refuse a hierarchy that this was not made for."""
         lines = self.differences(hierarchy)
         if not lines:
@@ -161,9 +166,9 @@ class Calibration:
             "calibrate --from)"
         )
 
-    def differences(self, hierarchy: Hierarchy) -> list[str]:
+    def differences(self, hierarchy: Wired) -> list[str]:
         """How a hierarchy differs from the one that this was made for: one line per difference."""
-        names = [node.name for node in hierarchy]
+        names = list(hierarchy.levels())
         unknown = [name for name in self.detectors if name not in names]
         if len(unknown) == len(self.detectors) > _SHOWN:
             return [
