@@ -71,7 +71,10 @@ def _net(steps: list[Step]) -> tuple[Ints, Ints]:
 
 
 class Loop:
-    """The state and the buffer of one ordering unit, in the form that the compiled loop takes."""
+    """The state and the buffer of one ordering unit, in the form that the compiled loop takes.
+
+    It has one attribute for each array that the loop works on.
+    """
 
     def __init__(self, policy: SlackPolicy, max_skew: int, start: int = 0) -> None:
         self.policy = policy

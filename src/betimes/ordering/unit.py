@@ -48,7 +48,7 @@ _NOBODY = (None, None, None)
 _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
 
-class OrderingUnit:
+class OrderingUnit:  # attributes: what it was told, what learns, types, arrays for single events
     """Holds each event back only as long as the delays in the stream require.
 
     Args:

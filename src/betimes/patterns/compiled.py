@@ -161,7 +161,7 @@ class _Test:
 
 
 class Program:
-    """A compiled pattern."""
+    """A compiled pattern: one attribute for each table that the compiled loop reads."""
 
     def __init__(self, spec: Spec, limit: int) -> None:
         self.steps = tuple(step for step in spec.steps if not step.negated)

@@ -64,7 +64,7 @@ class Learned:
 
 
 class ReferenceUnit:
-    """One ordering unit, fed one event at a time.
+    """One ordering unit, fed one event at a time. Each attribute is a quantity of the papers.
 
     >>> unit = ReferenceUnit(clock={"A"})
     >>> [unit.feed(t, ts).slack for t, ts in [("A", 0), ("A", 2), ("C", 1), ("A", 4)]]

@@ -40,7 +40,10 @@ SHORT = 512
 
 
 class ColumnTactic:
-    """Runs a compiled pattern over columns."""
+    """Runs a compiled pattern over columns.
+
+    Each attribute is one part of that: reading, waiting, matching, keeping payloads, shaping.
+    """
 
     weighs = False
 

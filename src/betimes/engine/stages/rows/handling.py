@@ -79,7 +79,10 @@ class When:
 
 
 class Handling:
-    """The detectors of one stage, what they have handled, and how they go back."""
+    """The detectors of one stage, what they have handled, and how they go back.
+
+    Some attributes are shortcuts into the setting: they are asked for with every output.
+    """
 
     def __init__(self, setting: Setting) -> None:
         self.history: Segments[RowSegment] = Segments()
