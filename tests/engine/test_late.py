@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.model import BetimesError, Event, EventBatch, OptionError
+from betimes.model import BetimesError, Event, OptionError
 from betimes.model.change import LATE as LATE_ROW
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
@@ -291,36 +290,6 @@ def test_a_clock_event_too_far_ahead_is_not_lost_silently() -> None:
 def test_the_late_policy_must_be_known() -> None:
     with pytest.raises(OptionError, match=r"expected late to be one of.*got late='ignore'"):
         Engine(counting(), late="ignore")
-
-
-class Dated:
-    """Dates the second of its results back."""
-
-    def __init__(self) -> None:
-        self.n = 0
-
-    def on_event(self, event: Event) -> Event | None:
-        self.n += 1
-        return Event("x", event.ts - 5) if self.n == 2 else None
-
-
-class EachAt12:
-    """A detector per batch that makes plain events."""
-
-    def on_batch(self, batch: EventBatch) -> Iterator[Event]:
-        yield from (Event("o", event.ts) for event in batch if event.ts == 12)
-
-
-@pytest.mark.parametrize("retraction", ["full", "on-demand"])
-def test_what_is_final_stays_if_slices_are_cut_otherwise(retraction: Any) -> None:
-    hierarchy = Hierarchy(clock="*")
-    hierarchy.add(Dated, on="B", emits="x")
-    hierarchy.add(EachAt12, on=["B", "C", "x"], emits="o")
-    stream = [Event("B", 12), Event("C", 41), Event("B", 41)]
-    engine = Engine(hierarchy, attenuation=0.0, retraction=retraction, retention=5)
-    changes = [*engine.feed(stream[:2]), *engine.feed(stream[2:]), *engine.finish()]
-    assert fold(changes) == oracle(hierarchy, stream)
-    assert not [change for change in changes if change.change_type == "delete"]
 
 
 def test_late_results_from_below_have_rows_of_their_own() -> None:

@@ -299,7 +299,7 @@ UNREADABLE = {
     "A.b.c": ("A.b[.]c", "put a name that contains a '.' in backticks"),
     "A.in > 5": ("A.[in] > 5", "if it is a name, put it in backticks"),
     "averge(B.v) > 5": ("[averge](B.v) > 5", "got 'averge'"),
-    "conut(B) > 5": ("[conut](B) > 5", "did you mean count?"),
+    "conut(B) > 5": ("[conut](B) > 5", "did you mean 'count'?"),
     "avg(B) > 5": ("avg(B[)] > 5", "expected a step and its column, as in avg(B.v), got ')'"),
     "sum(v + 1)": ("sum(v [+] 1)", "expected a step and its column, as in sum(B.v)"),
     "count(5)": ("count([5])", "expected a step, as in count(B) or count(B.v), got '5'"),

@@ -43,10 +43,6 @@ def encode(content: object) -> bytes:
     return _ENCODER.encode(content)
 
 
-def _content(event: Event) -> bytes:
-    return encode((event.type, event.ts, event.payload))
-
-
 class Path:
     """Clock and slack of a stage along the arrivals of a batch."""
 
@@ -194,27 +190,10 @@ class OutputMaker:
         self.copies[base] = taken | 1 << copy
         return base, copy
 
-    def again(self, old: list[Output], new: list[Output], since: Place) -> list[Output]:
-        """The outputs that are made now; those that were known, and unmade, stay what they were.
-
-        What a per-batch detector makes counts as made at the end of its slice, and slices may be
-        cut otherwise now. So what it had made before the place `since`, from which on something is
-        different, is known by its content alone.
-        """
+    def again(self, old: list[Output], new: list[Output]) -> list[Output]:
+        """The outputs that are made now; those that were known, and unmade, stay what they were."""
         known = {(output.id, output.place): output for output in old}
-        found = [known.get((output.id, output.place), output) for output in new]
-        earlier = [output for output in old if output.cause < since] if self._is_batch else []
-        stay = set(map(id, found))
-        left = {_content(output.event): output for output in earlier if id(output) not in stay}
-        for index, output in enumerate(found) if left else ():
-            if (output.id, output.place) in known:
-                continue
-            same = left.pop(_content(output.event), None)
-            if same is not None:
-                self.unmake([output])
-                self.keep([same], found)
-                found[index] = same
-        return found
+        return [known.get((output.id, output.place), output) for output in new]
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""

@@ -261,6 +261,7 @@ class Stage:
             )  # fmt: skip
         if not old and not new:
             return
+        news.went_back = True
         if replay.on_demand:
             if replay.why:
                 for output in gone:

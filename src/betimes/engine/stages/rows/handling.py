@@ -42,9 +42,6 @@ class RowReplay(Replay):
     silent: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
     """Events that made nothing, and whose arrivals have not been looked up yet."""
 
-    due: list[Output] = msgspec.field(default_factory=list)
-    """What deadlines had made: it may come again in any segment."""
-
     def newest(self) -> int:
         """The newest arrival so far."""
         for events, rows in self.silent:
@@ -259,9 +256,7 @@ class Handling:
         affected = self.history.segments[disturbance.first :]
         detector = self.detectors.before(key, affected)
         for segment in affected:
-            mine = segment.outputs.get(key, ())
-            self._outputs.unmake(mine)
-            replay.due += [o for o in mine if o.cause[1] == TIME] if self.timed else ()
+            self._outputs.unmake(segment.outputs.get(key, ()))
         for index, segment in enumerate(affected, disturbance.first):
             if not segment.rows(key) or segment.columns is None:
                 segment.undo.pop(key, None)
@@ -281,24 +276,7 @@ class Handling:
         self.detectors.install(key, detector)
         if self.timed:
             self._reopened.add(key)
-            self._pass_again(replay, key)
         return replay
-
-    def _pass_again(self, replay: RowReplay, key: Any) -> None:
-        """Time had come further than the events: deadlines up to there pass again."""
-        detector = self.detectors.by_key.get(key)
-        if detector is None or detector.deadline is None or detector.deadline > self.passed:
-            return
-        segments = self.history.segments
-        method = self.detectors.touch(segments, key)
-        made = self.execution.runner.run_until(method, self.passed)
-        segments[-1].last = max(segments[-1].last, (method.passed, TIME, b""))
-        self.history.last = max(self.history.last, segments[-1].last)
-        newest = replay.newest()
-        outputs = self._make_due(made, key, newest, newest)
-        outputs = self._outputs.again(replay.due, outputs, replay.place)
-        segments[-1].outputs.setdefault(key, []).extend(outputs)
-        replay.new += outputs
 
     def _spare(self, replay: Replay, key: Any, rest: list[RowSegment]) -> None:
         """These segments need not be handled again: what they made still holds."""
@@ -333,7 +311,7 @@ class Handling:
                 after += self._make_due(due, key, before, newest)
             for n, event in enumerate(items):
                 after.append(self._outputs.make(event, n, place, cause, newest, key))
-        after = self._outputs.again(old + replay.due, after, replay.place)
+        after = self._outputs.again(old, after)
         segment.outputs[key] = after
         replay.new += after
         replay.at = max(newest, max(at[finished:], default=newest))

@@ -174,7 +174,7 @@ class SliceHandling:
         made = self._note(history, events, done)
         newest = np.maximum(np.maximum.accumulate(events.at), replay.at)
         now = self._commit(history, made, events, newest)
-        after = self._outputs.again(old, now, replay.place)
+        after = self._outputs.again(old, now)
         segment.outputs = after
         replay.handled += len(events)
         replay.old += old
