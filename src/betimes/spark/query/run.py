@@ -15,7 +15,7 @@ from betimes.spark.query.ending import final_changes, last_batch, plain_place
 from betimes.spark.query.failures import RunError, reason
 from betimes.spark.query.guard import CheckpointGuard
 from betimes.spark.query.origin import Origin, published
-from betimes.spark.query.sinks import Sink, kept, write_all
+from betimes.spark.query.sinks import FrameSink, kept, write_all
 from betimes.spark.query.steps import steps_of
 from betimes.spark.telemetry.statistics import worked
 
@@ -32,7 +32,7 @@ class Run:
         changes: DataFrame,
         origin: Origin,
         guard: CheckpointGuard,
-        sinks: Sequence[Sink],
+        sinks: Sequence[FrameSink],
         *,
         ends: bool,
     ) -> None:

@@ -28,7 +28,7 @@ _CSV = {"header": "true", "escape": '"'}
 """CSV as most tools read it: names in the first line, quotes doubled."""
 
 
-class Sink(Protocol):
+class FrameSink(Protocol):
     """Takes the rows of a micro-batch, perhaps more than once."""
 
     def write(self, changes: DataFrame, batch: int) -> None: ...
@@ -86,7 +86,7 @@ class SideSink:
 
     type: str
     column: str
-    sink: Sink
+    sink: FrameSink
 
     def write(self, changes: DataFrame, batch: int) -> None:
         self.sink.write(changes.filter(F.col(self.column) == self.type), batch)
@@ -106,7 +106,7 @@ def console_sink(names: Mapping[str, str], console: Console | None = None) -> Ca
     return CallSink(Screen(names, console or Console()).show)
 
 
-def write_all(sinks: Sequence[Sink], rows: DataFrame, batch: int) -> None:
+def write_all(sinks: Sequence[FrameSink], rows: DataFrame, batch: int) -> None:
     """Write the rows of a micro-batch to each sink."""
     if len(sinks) == 1:
         sinks[0].write(rows, batch)

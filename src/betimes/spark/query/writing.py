@@ -23,9 +23,9 @@ from betimes.spark.query.sinks import (
     FILE_FORMATS,
     CallSink,
     FileSink,
+    FrameSink,
     NoSink,
     SideSink,
-    Sink,
     TableSink,
     console_sink,
     write_all,
@@ -135,13 +135,13 @@ def _sinks(
     into: Callable[[DataFrame, int], object] | None,
     options: Mapping[str, str] | None,
     console: Console | None,
-) -> list[Sink]:
+) -> list[FrameSink]:
     if format in ("console", "noop"):
         if path is not None or table is not None:
             raise OptionError(f"format={format!r} takes neither a path nor a table")
         if format == "console":
             require(names, SHOWN, "format='console'")
-        first: list[Sink] = [NoSink() if format == "noop" else console_sink(names, console)]
+        first: list[FrameSink] = [NoSink() if format == "noop" else console_sink(names, console)]
         return [*first, CallSink(into)] if into is not None else first
     given = [path is not None, table is not None, into is not None]
     if sum(given) != 1:
@@ -158,7 +158,7 @@ def _start(
     changes: DataFrame,
     job: Job,
     guard: CheckpointGuard,
-    sinks: Sequence[Sink],
+    sinks: Sequence[FrameSink],
     every: Duration | None,
     available_now: bool,
 ) -> StreamingQuery:
