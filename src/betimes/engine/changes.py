@@ -53,7 +53,7 @@ class ChangeWriter:
         """Changes about what one detector made: at most one for each output."""
         # In the order of their places: how a stage went back may depend on measured times, and
         # must not show in the rows.
-        if news.went_back or news.deleted:
+        if news.deleted:
             news.inserted.sort(key=_place)
         gone = {output.id: output for output in news.deleted}
         come = {output.id: output for output in news.inserted}

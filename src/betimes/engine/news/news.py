@@ -81,9 +81,6 @@ class News(msgspec.Struct):
     notices: list[tuple[int, int]] = []
     """(arrival, ts): the slack has grown; what this stage publishes may be as old as ts."""
 
-    went_back: bool = False
-    """Whether a key went back: what was made then is not in the order of its places."""
-
     def join(self, later: News) -> News:
         """This and later news of the same batch; outputs that came and went are left out."""
         gone = {id(output) for output in later.deleted}
@@ -96,5 +93,4 @@ class News(msgspec.Struct):
             self.late + later.late,
             self.rejected + later.rejected,
             self.notices + later.notices,
-            self.went_back or later.went_back,
         )

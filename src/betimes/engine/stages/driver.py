@@ -252,8 +252,8 @@ class Stage:
         old, new = replay.old, replay.new
         for observer in self._observers:
             observer.replayed(self, replay.key, replay.handled)
-        stay = {id(output) for output in new} & {id(output) for output in old}
-        gone = [output for output in old if id(output) not in stay]
+        stay = {id(o) for o in new} & {id(o) for o in old} if old and new else set()
+        gone = [output for output in old if id(output) not in stay] if stay else old
         if self.tactic.weighs:
             self._retraction.note(
                 outputs=len(old), changed=len(gone), spared=replay.spared,
@@ -261,7 +261,6 @@ class Stage:
             )  # fmt: skip
         if not old and not new:
             return
-        news.went_back = True
         if replay.on_demand:
             if replay.why:
                 for output in gone:
@@ -279,7 +278,9 @@ class Stage:
         self.counts.retracted += len(gone)
         for observer in self._observers:
             observer.retracted(self, gone)
-        self._publish([output for output in new if id(output) not in stay], news)
+        fresh = [output for output in new if id(output) not in stay]
+        if fresh:
+            self._publish(fresh, news)
 
     def _settle(self, news: News) -> None:
         """Outputs become final; what nobody can ask for any more is forgotten."""

@@ -290,7 +290,8 @@ class Handling:
         assert events is not None
         old = segment.outputs.pop(key, [])
         done = self.execution.execute(detector, segment.undo[key], events.some(rows))
-        self._failures.mend(key, events.place(rows[0]), events.place(rows[-1]))
+        if self._failures:
+            self._failures.mend(key, events.place(rows[0]), events.place(rows[-1]))
         for row, failure in done.failures:
             self._failures.note(key, events.place(rows[row]), failure)
         replay.handled += len(rows)
