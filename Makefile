@@ -13,7 +13,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 WITH_JAVA := JAVA_HOME="$$(cat $(VENV)/java-home)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test oldest lint format bench constraints clean
+.PHONY: help setup demo test search oldest lint format bench constraints clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ demo: setup ## show what betimes does
 test: lint ## run lint, then all tests; choose some with PYTEST_ARGS="-x tests/engine"
 	@echo "== pytest"
 	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+search: setup ## look for new counter-examples (hours); choose tests with PYTEST_ARGS="tests/engine"
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Older versions of PySpark leave their own sockets open; ignore those warnings.
 oldest: setup ## run the Spark tests with the oldest supported PySpark

@@ -1,4 +1,8 @@
-"""Settings of all tests. `HYPOTHESIS_PROFILE=thorough` looks longer for counter-examples."""
+"""Settings of all tests.
+
+`make test` tries the same examples every time: whether a commit passes must not depend on luck.
+`make search` looks for new counter-examples, and longer.
+"""
 
 import os
 from pathlib import Path
@@ -9,11 +13,14 @@ from hypothesis import HealthCheck, settings
 _ROOT = str(Path(__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
 
-settings.register_profile("ci", deadline=None, max_examples=250, print_blob=True)
 settings.register_profile(
-    "thorough",
-    settings.get_profile("ci"),
+    "ci", deadline=None, max_examples=250, print_blob=True, derandomize=True, database=None
+)
+settings.register_profile(
+    "search",
+    deadline=None,
     max_examples=2000,
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

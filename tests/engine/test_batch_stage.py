@@ -104,6 +104,21 @@ def test_rows_are_those_of_events_handed_over_one_by_one(
         assert readings[0] == readings[1], name
 
 
+def test_rows_are_in_the_order_of_their_places_although_keys_went_back() -> None:
+    """Two keys go back in one batch, and nothing is taken back: it does not show in the order."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(EveryNth("L0"), on="A", emits="L0", by="k")
+    events = [(0, 0), (0, 1), (0, 2), (4, 0), (8, 1), *[(8, 0)] * 6, (0, 1), (0, 0), (8, 0)]
+    stream = [Event("A", ts, {"k": k, "v": 0}) for ts, k in events]
+    options: dict[str, Any] = {"attenuation": 1.0, "snapshots": 1, "max_skew": 30}
+    for batches in ([stream], [stream[:11], stream[11:]]):
+        rows = feed_all(row_by_row(hierarchy, **options), batches, "events")
+        assert feed_all(in_columns(hierarchy, **options), batches, "arrow") == rows
+        for batch in batches:
+            inserts = [c.ts for c in in_columns(hierarchy, **options).feed(batch)]
+            assert inserts == sorted(inserts)
+
+
 @given(sliced(plain=False), STREAMS, st.data())
 @share(0.2)
 def test_with_pure_buffering_nothing_depends_on_the_cut(

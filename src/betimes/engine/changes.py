@@ -51,10 +51,9 @@ class ChangeWriter:
 
     def _of_outputs(self, name: str, news: News) -> list[Change]:
         """Changes about what one detector made: at most one for each output."""
-        # In the order of their places: how a stage went back may depend on measured times, and
-        # must not show in the rows.
-        if news.deleted:
-            news.inserted.sort(key=_place)
+        # In the order of their places: how a stage went back may depend on measured times and on
+        # the tactic, and must not show in the rows.
+        news.inserted.sort(key=_place)
         gone = {output.id: output for output in news.deleted}
         come = {output.id: output for output in news.inserted}
         changes = [
