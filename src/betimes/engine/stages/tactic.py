@@ -110,7 +110,7 @@ class Moment(NamedTuple):
 
 
 class Disturbance(msgspec.Struct):
-    """What happened to the past of a key: in which segments, why, and at which arrival."""
+    """What happened to the past of a key: in which segments, and why."""
 
     first: int
     last: int
@@ -119,6 +119,7 @@ class Disturbance(msgspec.Struct):
     cause: tuple[str, Event]
     """What happened (late, retracted), and to which event."""
     at: int
+    """The arrival with which events were taken back; -1 if none were: late ones bring theirs."""
     breach: bool
     """Whether it goes back to something that was certain."""
 

@@ -160,9 +160,9 @@ class RowTactic:
             events = events.sorted()
         behind = events.count_before(history.last)
         for row, segment in enumerate(history.insert(events.part(0, behind))):
-            place, at = events.place(row), int(events.at[row])
+            place = events.place(row)
             cause, breach = ("late", events.events[row]), place[0] <= moment.final_to
-            disturbance = Disturbance(segment, segment, place, cause, at, breach)
+            disturbance = Disturbance(segment, segment, place, cause, -1, breach)
             self._disturb(events.key(row), disturbance)
         counts = self._setting.counts
         for key, disturbance in disturbed.items():

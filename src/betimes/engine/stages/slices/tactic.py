@@ -141,7 +141,7 @@ class SliceTactic:
         landed = history.insert(late)
         place, (cause,) = late.place(0), late.causes([0])
         disturbance = Disturbance(
-            landed[0], landed[-1], place, ("late", cause), int(late.at.max()),
+            landed[0], landed[-1], place, ("late", cause), -1,
             breach=place[0] <= moment.final_to,
         )  # fmt: skip
         replay = self._handling.replay(history, disturbance)
