@@ -16,14 +16,12 @@ an event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.hierarchy import Hierarchy
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import CAUSE, TS, Outputs
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
 from betimes.model import PSEUDO, EventBatch
@@ -163,16 +161,15 @@ class Measuring(Observer):
 
     def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
         if stage not in self._probes:
-            self._probes[stage] = Probe(ranked=bool(stage.below))
+            self._probes[stage] = Probe(ranked=bool(stage.reads))
         self._probes[stage].watch(stage.unit, batch, answer)
 
-    def made(self, stage: Stage, outputs: Sequence[Output]) -> None:
+    def made(self, stage: Stage, outputs: Outputs) -> None:
         largest = self._back_setting[stage.node.name]
-        for output in outputs:
-            event = output.event
-            back = output.cause[0] - event.ts
-            if back > largest.get(event.type, -1):
-                largest[event.type] = max(back, 0)
+        events, back = outputs.events, outputs.numbers[CAUSE] - outputs.numbers[TS]
+        for code in np.unique(events.codes).tolist():
+            mine = max(int(back[events.codes == code].max()), 0)
+            largest[events.types[code]] = max(mine, largest.get(events.types[code], 0))
 
     def measured(self, rows: int) -> Measured:
         """Everything that was seen in this many rows; with several keys, the largest values."""

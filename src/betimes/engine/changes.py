@@ -1,25 +1,30 @@
-"""From news to changes: the rows that an engine returns, numbered."""
+"""From news to changes: the rows that an engine returns, numbered.
+
+The writer remembers what has been said: which outputs were told as provisional and not confirmed or
+taken back since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Any
 
-import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from betimes.engine.news.news import News, Output
-from betimes.engine.news.outputs import encode
+from betimes.engine.news.digests import encode
+from betimes.engine.news.news import News
+from betimes.engine.news.outputs import CAUSE, DETECTED, SLACK, Outputs
 from betimes.engine.stages.driver import Stage
-from betimes.model.change import LATE, REJECTED, Change
+from betimes.model.change import LATE, REJECTED, ChangePart, ChangeType
 from betimes.model.event import Event
 
-_place = attrgetter("place")
+Flags = npt.NDArray[np.bool_]
 
 
 class ChangeWriter:
-    """Writes changes and numbers them; the orders of all keys share one."""
+    """Numbers changes; the orders of all keys share one."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -27,76 +32,124 @@ class ChangeWriter:
         self.rejected = 0
         """Clock events that were taken out of the stream because they were too far ahead."""
 
-    def write(
-        self, stages: Mapping[str, Stage], told: Mapping[str, News], key: Any = None
-    ) -> list[Change]:
-        """The changes of a batch, from the news of each stage; with `order="key"`, of one key."""
-        of_key = "" if key is None else f" {encode(key).decode()}"
-        changes: list[Change] = []
+    def number(self, count: int) -> range:
+        """The next numbers."""
+        first = self.seq + 1
+        self.seq += count
+        return range(first, first + count)
+
+
+class Reporter:
+    """Writes the changes of one order: what its detectors have found, and what they leave aside."""
+
+    def __init__(self, writer: ChangeWriter, key: Any = None) -> None:
+        self._writer = writer
+        self._of_key = "" if key is None else f" {encode(key).decode()}"
+        """With `order="key"`, what tells the rows of one key from those of another."""
+        self.provisional: dict[str, set[str]] = {}
+        """What was told as provisional, by detector."""
+
+    def report(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> list[ChangePart]:
+        """The changes of a batch, from the news of each stage."""
+        parts: list[ChangePart] = []
         for name, news in told.items():
-            changes += self._of_outputs(name, news)
+            if len(news.inserted) or len(news.deleted) or len(news.confirmed):
+                parts += self._of_outputs(name, news)
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
-                change = self._aside(LATE, stages[name], event, which + of_key, payload, cause)
-                changes.append(msgspec.structs.replace(change, detected_at=event.ts + late_by))
+                when = event.ts + late_by
+                parts.append(self._aside(LATE, stages[name], event, which, payload, cause, when))
         rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
         for at, (name, event) in rejected.items():
             payload = {**event.payload, "event": event.type}
             cause = f"{event.type} is too far ahead of the clock (max_skew)"
-            which = f"{at}{of_key}"
-            changes.append(self._aside(REJECTED, stages[name], event, which, payload, cause))
-        self.rejected += len(rejected)
-        return changes
+            when = max(stages[name].finality.final_to, 0)
+            parts.append(self._aside(REJECTED, stages[name], event, str(at), payload, cause, when))
+        self._writer.rejected += len(rejected)
+        return parts
 
-    def _of_outputs(self, name: str, news: News) -> list[Change]:
+    def _of_outputs(self, name: str, news: News) -> Iterable[ChangePart]:
         """Changes about what one detector made: at most one for each output."""
         # In the order of their places: how a stage went back may depend on measured times and on
         # the tactic, and must not show in the rows.
-        news.inserted.sort(key=_place)
-        gone = {output.id: output for output in news.deleted}
-        come = {output.id: output for output in news.inserted}
-        changes = [
-            self._change("delete", name, output, output.why)
-            for output in sorted(news.deleted, key=_place)
-            if output.id not in come
-        ]
-        for output in come.values():
-            before = gone.get(output.id) if gone else None
-            if before is None:
-                changes.append(self._change("insert", name, output))
-                continue
-            output.told_final = before.told_final
-            if output.final and not output.told_final:
-                changes.append(self._change("confirm", name, output))
-        changes += [
-            self._change("confirm", name, output)
-            for output in sorted(news.confirmed, key=_place)
-            if not output.told_final
-        ]
-        return changes
+        open_ = self.provisional.setdefault(name, set())
+        inserted, final, deleted = news.inserted, news.final, news.deleted
+        both = set(deleted.ids).intersection(inserted.ids) if len(deleted) else set[str]()
+        if len(deleted) > len(both):
+            yield self._gone(name, deleted, news.whys, both, open_)
+        again: Outputs | None = None
+        if both:
+            known = np.array([match in both for match in inserted.ids])
+            stays = np.flatnonzero(known if final is None else known & final)
+            again = inserted.pick(stays)
+            fresh = np.flatnonzero(~known)
+            inserted, final = inserted.pick(fresh), None if final is None else final[fresh]
+        if len(inserted):
+            inserted, final = _in_order(inserted, final)
+            if final is not None:
+                pairs = zip(inserted.ids, final.tolist(), strict=True)
+                open_.update(match for match, sure in pairs if not sure)
+            yield self._part("insert", name, inserted, final)
+        for outputs in (again, news.confirmed):
+            if outputs is not None and len(outputs):
+                rows = [row for row, match in enumerate(outputs.ids) if match in open_]
+                told = outputs.pick(np.array(rows, np.int64)).in_order()
+                open_.difference_update(told.ids)
+                if len(told):
+                    yield self._part("confirm", name, told, None)
 
-    def _change(self, kind: Any, name: str, output: Output, cause: str | None = None) -> Change:
-        """A row about an output; by default, its cause is the event that completed it."""
-        self.seq += 1
-        if kind != "delete":
-            output.told_final = output.final
-        event = output.event
-        if cause is None:
-            cause = f"{output.cause_event.type} at {output.cause_event.ts}"
-        return Change(
-            kind, "final" if output.told_final else "provisional", output.id, self.seq,
-            event.type, event.ts, output.detected_at, output.slack, event.payload, name, cause,
+    def _gone(
+        self, name: str, deleted: Outputs, whys: tuple[str, ...], both: set[str], open_: set[str]
+    ) -> ChangePart:
+        rows = [row for row, match in enumerate(deleted.ids) if match not in both]
+        places = deleted.places
+        rows.sort(key=places.__getitem__)
+        gone = deleted.pick(np.array(rows, np.int64))
+        final = np.array([match not in open_ for match in gone.ids])
+        open_.difference_update(gone.ids)
+        return self._part("delete", name, gone, final, [whys[row] for row in rows])
+
+    def _part(
+        self,
+        kind: ChangeType,
+        name: str,
+        outputs: Outputs,
+        final: Flags | None,
+        causes: list[str] | None = None,
+    ) -> ChangePart:
+        numbers = outputs.numbers
+        why: Any = causes
+        if causes is None:
+            why = outputs.cause_types, numbers[CAUSE]
+        return ChangePart(
+            kind, final, outputs.ids, self._writer.number(len(outputs)), outputs.events,
+            numbers[DETECTED], numbers[SLACK], name, why,
         )  # fmt: skip
 
     def _aside(
-        self, kind: str, stage: Stage, event: Event, which: str, payload: dict[str, Any], cause: str
-    ) -> Change:
+        self,
+        kind: str,
+        stage: Stage,
+        event: Event,
+        which: str,
+        payload: dict[str, Any],
+        cause: str,
+        when: int,
+    ) -> ChangePart:
         """A row about an event that no detector will see."""
-        self.seq += 1
         name = stage.node.name
-        content = f"{kind} {name} {event.type} {event.ts} {which}".encode()
-        return Change(
-            "insert", "final", blake2b(content, digest_size=12).hexdigest(), self.seq, kind,
-            event.ts, max(stage.finality.final_to, 0), stage.unit.stats.slack, payload, name, cause,
+        content = f"{kind} {name} {event.type} {event.ts} {which}{self._of_key}".encode()
+        return ChangePart.one(
+            blake2b(content, digest_size=12).hexdigest(), self._writer.number(1),
+            Event(kind, event.ts, payload), when, stage.unit.stats.slack, name, cause,
         )  # fmt: skip
+
+
+def _in_order(outputs: Outputs, final: Flags | None) -> tuple[Outputs, Flags | None]:
+    """Outputs by place, with their flags."""
+    ordered = outputs.in_order()
+    if final is None or ordered is outputs:
+        return ordered, final
+    row = {match: row for row, match in enumerate(outputs.ids)}
+    return ordered, final[[row[match] for match in ordered.ids]]

@@ -27,7 +27,7 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
 from betimes.model.calls import alone
-from betimes.model.change import Change, ChangeBatch
+from betimes.model.change import ChangeBatch, ChangePart
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
 from betimes.model.event import RESERVED
@@ -35,7 +35,7 @@ from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 
-FORMAT = 3
+FORMAT = 4
 """Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
@@ -234,10 +234,10 @@ class Engine:
                 "detector fails"
             )
 
-    def _taken(self, take: Callable[[], list[Change]]) -> ChangeBatch:
+    def _taken(self, take: Callable[[], list[ChangePart]]) -> ChangeBatch:
         """Take in what arrives; after an error, nobody knows what the stages have taken in."""
         try:
-            return ChangeBatch(take())
+            return ChangeBatch.of(take())
         except OptionError:
             raise  # an argument that makes no sense was refused before anything was taken in
         except BaseException as error:

@@ -15,7 +15,7 @@ from betimes.engine.attenuation import Load
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, EventBatch, OptionError, microseconds
-from betimes.model.change import Change
+from betimes.model.change import ChangePart
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.model.event import Event
@@ -51,17 +51,17 @@ class KeyedOrder:
             readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
         return readings
 
-    def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> list[Change]:
+    def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> list[ChangePart]:
         """Take in what was read."""
         self.keys |= {key: order for key, order, _ in readings}
-        return [change for _, order, mine in readings for change in order.take(mine)]
+        return [part for _, order, mine in readings for part in order.take(mine)]
 
     def _open(self, key: Any) -> SharedOrder:
         order = self._make(key=key)
         order.set_attenuation(self._attenuation)
         return order
 
-    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[ChangePart]:
         """Time passes for all keys, or for some of them."""
         given = by if isinstance(by, Mapping) else dict.fromkeys(self.keys, by)
         passed = {key: microseconds(time, "by") for key, time in given.items()}
@@ -72,11 +72,11 @@ class KeyedOrder:
                     "clock has not started; leave it out"
                 )
         every = (self.keys[key].advance(time) for key, time in passed.items())
-        return [change for changes in every for change in changes]
+        return [part for parts in every for part in parts]
 
-    def finish(self, *, advance: bool) -> list[Change]:
+    def finish(self, *, advance: bool) -> list[ChangePart]:
         every = (order.finish(advance=advance) for order in self.keys.values())
-        return [change for changes in every for change in changes]
+        return [part for parts in every for part in parts]
 
     def set_attenuation(self, values: Mapping[str, float]) -> None:
         self._attenuation = dict(values)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.engine.attenuation import Load
-from betimes.engine.changes import ChangeWriter
+from betimes.engine.changes import ChangeWriter, Reporter
 from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.news.ledger import Ledger
 from betimes.engine.news.news import News
 from betimes.engine.news.wiring import news_for
 from betimes.engine.options import EngineOptions
@@ -25,7 +26,7 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
-from betimes.model.change import Change
+from betimes.model.change import ChangePart
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.ordering import OrderingUnit
@@ -53,16 +54,17 @@ class SharedOrder:
         *,
         time: Callable[[], float],
         observers: Sequence[Observer],
+        carry: Callable[[News], News] = lambda news: news,
         key: Any = None,
     ) -> None:
-        self._key = key
         self._options = options
-        self._changes = changes
+        self._reporter = Reporter(changes, key)
+        self._carry = carry
         self._levels = hierarchy.levels()
         known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
         nodes = {node.name: node for node in hierarchy}
         self.stages: dict[str, Stage] = {}
-        for number, (name, level) in enumerate(self._levels.items()):
+        for name, level in self._levels.items():
             on = nodes[name].on
             unit = OrderingUnit(
                 clock=hierarchy.clock, on=None if EVERY in on else on,
@@ -70,12 +72,14 @@ class SharedOrder:
                 start=known[name].start if name in known else NOTHING_KNOWN,
             )  # fmt: skip
             self.stages[name] = Stage(
-                nodes[name], level, level * 1000 + number, unit, options, clock=hierarchy.clock,
-                time=time, observers=observers,
+                nodes[name], level, unit, options, clock=hierarchy.clock, time=time,
+                observers=observers,
             )  # fmt: skip
         for stage in self.stages.values():
-            publishers = (n for n, other in nodes.items() if set(other.emits) & set(stage.node.on))
-            stage.read_from([self.stages[publisher] for publisher in publishers])
+            types = set(stage.node.on)
+            stage.reads = tuple(n for n, other in nodes.items() if types & set(other.emits))
+        self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
+        """What readers remember of detectors that may take back a lot with one message."""
         self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
         self._newest = -1
@@ -92,16 +96,22 @@ class SharedOrder:
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
         return Readings(inputs, batch.ts, len(batch))
 
-    def take(self, readings: Readings) -> list[Change]:
+    def take(self, readings: Readings) -> list[ChangePart]:
         """Take in what was read."""
         inputs, ts, count = readings
         first = self._arrived
         self._arrived += count
         told: dict[str, News] = {}
         for name, stage in self.stages.items():
-            told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
+            told[name] = self._heard(name, stage.step(*news_for(stage, inputs[name], told), first))
         self._note_newest(ts)
-        return self._changes.write(self.stages, told, self._key)
+        return self._reporter.report(self.stages, told)
+
+    def _heard(self, name: str, news: News) -> News:
+        """News as its readers see it: carried to them, and what a void takes back is looked up."""
+        news = self._carry(news)
+        ledger = self._ledgers.get(name)
+        return news if ledger is None else ledger.read(news)
 
     def _note_newest(self, ts: Ints) -> None:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
@@ -114,7 +124,7 @@ class SharedOrder:
             newest = int(ts.max(initial=-1, where=ts <= sound))
         self._newest = max(self._newest, newest)
 
-    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[Change]:
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[ChangePart]:
         """Time passes while nothing happens."""
         if isinstance(by, Mapping):
             raise OptionError('expected a duration; a mapping from keys needs order="key"')
@@ -134,7 +144,7 @@ class SharedOrder:
         }
         return self.take(Readings(inputs, tick.ts, 1 + max(self._levels.values())))
 
-    def finish(self, *, advance: bool) -> list[Change]:
+    def finish(self, *, advance: bool) -> list[ChangePart]:
         """The stream has ended: everything settles."""
         told: dict[str, News] = {}
         time = END if advance else self._newest
@@ -142,9 +152,9 @@ class SharedOrder:
         empty = Inputs(nothing, self._nobody(nothing), last)
         for name, stage in self.stages.items():
             arrivals = stage.arrivals(empty)
-            news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
-            told[name] = news.join(_heard(stage, stage.finish(last, time)))
-        return self._changes.write(self.stages, told, self._key)
+            news = self._heard(name, stage.step(*news_for(stage, arrivals, told), last))
+            told[name] = news.join(self._heard(name, stage.finish(last, time)))
+        return self._reporter.report(self.stages, told)
 
     def _nobody(self, batch: EventBatch) -> Coded | None:
         """The keys of something that belongs to no key: time passes for all."""
@@ -178,19 +188,20 @@ class SharedOrder:
             name: dumps(stage.state_of(), f"the state of detector {name!r}")
             for name, stage in self.stages.items()
         }
-        return {"arrived": self._arrived, "newest": self._newest, "stages": stages}
+        return {
+            "arrived": self._arrived,
+            "newest": self._newest,
+            "stages": stages,
+            "provisional": self._reporter.provisional,
+        }
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept."""
         self._arrived, self._newest = kept["arrived"], kept["newest"]
+        self._reporter.provisional = kept["provisional"]
         for name, stage in self.stages.items():
             attenuation = stage.unit.attenuation
             stage.resume(loads(kept["stages"][name], f"the checkpoint of detector {name!r}"))
             stage.unit.attenuation = attenuation
-
-
-def _heard(stage: Stage, news: News) -> News:
-    """News as its readers see it: what a void takes back is looked up."""
-    if stage.ledger is not None:
-        stage.ledger.read(news, stage.finality.reach)
-    return news
+            if name in self._ledgers:
+                self._ledgers[name].note(stage.tactic.outputs())

@@ -29,7 +29,7 @@ SCHEMA = pa.schema([pa.field(SLOT, pa.int32()), *ChangeBatch([]).to_arrow().sche
 
 def change_rows(changes: ChangeBatch, *, slot: int, skip: int, results: str) -> pa.Table:
     """Changes for readers; `skip` numbers were given to rejected rows before."""
-    table = changes.to_arrow()
+    table = changes.to_arrow(payload="json")
     if skip:
         place = table.column_names.index("seq")
         table = table.set_column(place, "seq", pc.add(table["seq"], skip))

@@ -267,11 +267,17 @@ class EventBatch:
 
     def rows(self) -> list[Event]:
         """The events, one by one."""
-        types, ts, payload = self.types, self.ts.tolist(), self.payload
-        names = [types[code] for code in self.codes.tolist()]
+        names, ts, payload = self.type_names(), self.ts.tolist(), self.payload
         if isinstance(payload, pa.Table):
             payload = payload.to_pylist() if payload.num_columns else None
         return [*map(Event, names, ts)] if payload is None else [*map(Event, names, ts, payload)]
+
+    def type_names(self) -> list[str]:
+        """The type of each event."""
+        types = self.types
+        if len(types) == 1:
+            return [types[0]] * len(self)
+        return [types[code] for code in self.codes.tolist()]
 
     def rows_without_payload(self) -> list[Event]:
         """The events, one by one, with only their types and times."""

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
-from typing import Any, Literal
+from itertools import repeat
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.model.batch import EventBatch
 from betimes.model.duration import readable
+from betimes.model.errors import OptionError
 from betimes.model.event import Event
+from betimes.model.texts import json_of, plain, struct_of
+
+Ints = npt.NDArray[np.int64]
 
 ChangeType = Literal["insert", "confirm", "delete"]
 Status = Literal["provisional", "final"]
@@ -25,8 +32,7 @@ LATE = "late"
 REJECTED = "rejected"
 """Type of the change that reports a clock event that was implausibly far ahead."""
 
-_ENCODER = msgspec.json.Encoder(enc_hook=lambda v: v.tolist() if hasattr(v, "tolist") else repr(v))
-_SORTED = msgspec.json.Encoder(enc_hook=_ENCODER.enc_hook, order="sorted")
+_SORTED = msgspec.json.Encoder(enc_hook=plain, order="sorted")
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -58,36 +64,152 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return f"Change({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
+class ChangePart(NamedTuple):
+    """Changes of one kind by one detector, as columns."""
+
+    kind: ChangeType
+    final: npt.NDArray[np.bool_] | None
+    """Which are final; None if all are."""
+    ids: list[str]
+    seq: range
+    events: EventBatch
+    detected_at: Ints
+    slack: Ints
+    detector: str
+    causes: list[str] | tuple[Sequence[str], Ints]
+    """In words, or the types and times of the events that completed them."""
+
+    @classmethod
+    def one(
+        cls, match: str, seq: range, event: Event, detected_at: int, slack: int, detector: str,
+        cause: str,
+    ) -> ChangePart:  # fmt: skip
+        """A single row that says something for good."""
+        events = EventBatch.from_rows([event])
+        when, waited = np.array([detected_at]), np.array([slack])
+        return cls("insert", None, [match], seq, events, when, waited, detector, [cause])
+
+    @classmethod
+    def of(cls, change: Change) -> ChangePart:
+        """A row."""
+        part = cls.one(
+            change.match_id, range(change.seq, change.seq + 1), change.event, change.detected_at,
+            change.slack, change.detector, change.cause,
+        )  # fmt: skip
+        final = None if change.status == "final" else np.zeros(1, np.bool_)
+        return part._replace(kind=change.change_type, final=final)
+
+    def spelled_causes(self) -> list[str]:
+        if isinstance(self.causes, list):
+            return self.causes
+        names, times = self.causes
+        return [f"{name} at {ts}" for name, ts in zip(names, times.tolist(), strict=True)]
+
+    def statuses(self) -> list[Status]:
+        if self.final is None:
+            return ["final"] * len(self.ids)
+        return ["final" if sure else "provisional" for sure in self.final.tolist()]
+
+    def rows(self) -> list[Change]:
+        """One by one."""
+        count, events = len(self.ids), self.events
+        payload = events.payload
+        if payload is None:
+            payload = [{} for _ in range(count)]
+        elif isinstance(payload, pa.Table):
+            payload = payload.to_pylist()
+        return [*map(
+            Change, repeat(self.kind), self.statuses(), self.ids, self.seq, events.type_names(),
+            events.ts.tolist(), self.detected_at.tolist(), self.slack.tolist(), payload,
+            repeat(self.detector), self.spelled_causes(),
+        )]  # fmt: skip
+
+    def columns(self) -> list[pa.Array[Any]]:
+        """One column per field of `Change`, without the payload."""
+        count, events = len(self.ids), self.events
+        return [
+            pa.array([self.kind] * count, _TEXT), pa.array(self.statuses(), _TEXT),
+            pa.array(self.ids, _TEXT), pa.array(self.seq, _NUMBER),
+            pa.array(events.type_names(), _TEXT), pa.array(events.ts, _NUMBER),
+            pa.array(self.detected_at, _NUMBER), pa.array(self.slack, _NUMBER),
+            pa.array([self.detector] * count, _TEXT), pa.array(self.spelled_causes(), _TEXT),
+        ]  # fmt: skip
+
+
 class ChangeBatch(Sequence[Change]):
     """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
 
     def __init__(self, rows: list[Change]) -> None:
-        self._rows = rows
+        self._rows: list[Change] | None = rows
+        self._parts: list[ChangePart] | None = None
+
+    @classmethod
+    def of(cls, parts: list[ChangePart]) -> ChangeBatch:
+        """Changes that are columns; they become rows when somebody asks for rows."""
+        self = cls([])
+        if parts:
+            self._rows, self._parts = None, parts
+        return self
+
+    @property
+    def parts(self) -> list[ChangePart]:
+        """The same as columns."""
+        if self._parts is None:
+            self._parts = [ChangePart.of(change) for change in self._rows or ()]
+        return self._parts
+
+    def _all(self) -> list[Change]:
+        if self._rows is None:
+            self._rows = [change for part in self._parts or () for change in part.rows()]
+        return self._rows
 
     def __len__(self) -> int:
+        if self._rows is None:
+            return sum(len(part.ids) for part in self._parts or ())
         return len(self._rows)
 
     def __getitem__(self, row: Any) -> Any:
-        return ChangeBatch(self._rows[row]) if isinstance(row, slice) else self._rows[row]
+        rows = self._all()
+        return ChangeBatch(rows[row]) if isinstance(row, slice) else rows[row]
 
     def __iter__(self) -> Iterator[Change]:
-        return iter(self._rows)
+        return iter(self._all())
 
     def __repr__(self) -> str:
-        if not self._rows:
+        if not len(self):
             return "ChangeBatch(empty)"
-        kinds = Counter(change.change_type for change in self._rows)
+        kinds = Counter(change.change_type for change in self)
         counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
         return f"ChangeBatch({len(self):,} change{'s' if len(self) > 1 else ''}: {counts})"
 
-    def to_arrow(self) -> pa.Table:
-        """One column per field of `Change`; the payload is JSON, as its fields differ by type."""
-        columns = {name: [*map(get, self._rows)] for name, get in _GETTERS.items()}
-        columns["payload"] = _ENCODER.encode_lines(columns["payload"]).decode().split("\n")[:-1]
-        return pa.table(columns, schema=_SCHEMA)
+    def to_arrow(self, payload: Literal["columns", "json"] = "columns") -> pa.Table:
+        """One column per field of `Change`.
+
+        The payload is a struct with its fields as columns if all changes have the same fields,
+        otherwise JSON text; with `payload="json"`, it is always JSON text.
+        """
+        if payload not in ("columns", "json"):
+            raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
+        parts = self.parts
+        payloads: list[Any] | None = None
+        if payload == "columns" and parts:
+            payloads = [struct_of(part.events) for part in parts]
+            if any(each is None or each.type != payloads[0].type for each in payloads):
+                payloads = None
+        if payloads is None:
+            payloads = [json_of(part.events) for part in parts]
+        if not parts:
+            return _SCHEMA.empty_table()
+        written = [part.columns() for part in parts]
+        for columns, made in zip(written, payloads, strict=True):
+            columns.insert(_PAYLOAD, made)
+        schema = _SCHEMA.set(_PAYLOAD, pa.field("payload", payloads[0].type))
+        if len(parts) == 1:
+            return pa.Table.from_arrays(written[0], schema=schema)
+        batches = [pa.RecordBatch.from_arrays(columns, schema=schema) for columns in written]
+        return pa.Table.from_batches(batches)
 
 
-_GETTERS = {name: attrgetter(name) for name in Change.__struct_fields__}
 _TEXT, _NUMBER = pa.string(), pa.int64()
 _SCHEMA = pa.schema(
     [
@@ -95,6 +217,7 @@ _SCHEMA = pa.schema(
         for name in Change.__struct_fields__
     ]
 )
+_PAYLOAD = Change.__struct_fields__.index("payload")
 
 
 def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:

@@ -42,7 +42,7 @@ def oracle(
     end = 2**63 - 1 if advance else max((place[0] for place, *_ in known), default=-1)
     nodes = {node.name: node for node in hierarchy}
     found: Counter[tuple[str, int, str]] = Counter()
-    for number, (name, level) in enumerate(hierarchy.levels().items()):
+    for name, level in hierarchy.levels().items():
         node = nodes[name]
         detectors: dict[Any, Any] = {}
         made: list[Placed] = []
@@ -59,13 +59,13 @@ def oracle(
                 (place, n, e) for n, e in enumerate(call(node.maker.kind, detectors[key], event))
             ]
             for cause, n, output in [*due, *results]:
-                tie: Any = (cause, n)
+                tie: tuple[Any, ...] = (name, cause, n)
                 if node.maker.kind == "batch":
-                    tie = (encoded(key), cause, n)
-                made.append(((output.ts, level * 1000 + number, tie), output, group))
+                    tie = (name, encoded(key), cause, n)
+                made.append(((output.ts, level, tie), output, group))
         for key, detector in detectors.items() if node.maker.timed else ():
             for cause, n, output in run_out(detector, end, key):
-                made.append(((output.ts, level * 1000 + number, (cause, n)), output, key[0]))
+                made.append(((output.ts, level, (name, cause, n)), output, key[0]))
         found.update(content(event) for _, event, _ in made)
         known += made
     return found

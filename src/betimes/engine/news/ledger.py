@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort_right
 from collections import deque
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
-from betimes.engine.news.news import News, Output, Void
+import msgspec
+
+from betimes.engine.news.news import News, Void
+from betimes.engine.news.outputs import Output, Outputs
 
 _cause = attrgetter("cause")
 
@@ -21,55 +25,58 @@ _cause = attrgetter("cause")
 class Ledger:
     """The outputs of one detector that may still be taken back.
 
-    Most detectors never send such a message. Until the first one arrives, news is only put aside;
-    then it is sorted by key and cause.
+    Most detectors never send such a message. Until the first one arrives, outputs are only put
+    aside; then they are sorted by key and cause.
     """
 
     def __init__(self) -> None:
-        self._aside: deque[tuple[int, list[Output]]] = deque()
-        self._gone: set[int] = set()
-        """Outputs that were taken back one by one while they were put aside."""
+        self._aside: dict[str, Output] = {}
         self._published: dict[Any, list[Output]] | None = None
-        self._ages: deque[tuple[int, Any]] = deque()
+        self._ages: deque[tuple[int, list[Output]]] = deque()
+        """What was noted together, with the newest cause."""
         self._horizon = -1
 
-    def read(self, news: News, horizon: int) -> None:
-        """Look up what news takes back; nothing goes back to causes before the horizon."""
-        if self._published is None and not news.voids:
-            self._gone.update(map(id, news.deleted))
-            self.note(news.inserted)
-        else:
+    def read(self, news: News) -> News:
+        """The news with what it takes back."""
+        if news.voids:
             self._sort()
-            for output in news.deleted:
-                self._remove(output)
-            for void in news.voids:
-                news.deleted += self._void(void)
-            self.note(news.inserted)
+        for output in news.deleted:
+            self._remove(output)
+        if news.voids:
+            gone = [(output, void.why) for void in news.voids for output in self._void(void)]
+            news = msgspec.structs.replace(
+                news,
+                deleted=Outputs.concat([news.deleted, Outputs.of([output for output, _ in gone])]),
+                whys=(*news.whys, *(why for _, why in gone)),
+                voids=(),
+            )
+        self.note(news.inserted)
         # What this news takes back may be older: it was sent before the horizon moved.
-        self._horizon = horizon
-        self._forget(horizon)
+        self._horizon = news.reach
+        self._forget()
+        return news
 
-    def note(self, outputs: list[Output]) -> None:
+    def note(self, outputs: Iterable[Output]) -> None:
         """Note outputs that were published."""
-        if self._published is None:
-            if outputs:
-                self._aside.append((max(output.cause[0] for output in outputs), list(outputs)))
+        noted = list(outputs)
+        if not noted:
             return
+        self._ages.append((max(output.cause[0] for output in noted), noted))
+        if self._published is None:
+            self._aside.update((output.id, output) for output in noted)
+        else:
+            self._publish(noted)
+
+    def _publish(self, outputs: Iterable[Output]) -> None:
+        assert self._published is not None
         for output in outputs:
             insort_right(self._published.setdefault(output.key, []), output, key=_cause)
-            self._ages.append((output.cause[0], output.key))
 
     def _sort(self) -> None:
         if self._published is None:
             self._published = {}
-            for _, outputs in self._aside:
-                self.note([
-                    output
-                    for output in outputs
-                    if output.cause[0] >= self._horizon and id(output) not in self._gone
-                ])  # fmt: skip
+            self._publish(o for o in self._aside.values() if o.cause[0] >= self._horizon)
             self._aside.clear()
-            self._gone.clear()
 
     def _void(self, void: Void) -> list[Output]:
         assert self._published is not None
@@ -77,25 +84,31 @@ class Ledger:
         at = bisect_left(mine, void.since, key=_cause)
         gone = mine[at:]
         del mine[at:]
-        for output in gone:
-            output.why = void.why
         return gone
 
     def _remove(self, output: Output) -> None:
-        assert self._published is not None
+        if self._published is None:
+            self._aside.pop(output.id, None)
+            return
         mine = self._published[output.key]
         at = bisect_left(mine, output.cause, key=_cause)
-        while mine[at] is not output:
+        while mine[at].id != output.id:
             at += 1
         del mine[at]
 
-    def _forget(self, horizon: int) -> None:
-        while self._aside and self._aside[0][0] < horizon:
-            self._gone.difference_update(map(id, self._aside.popleft()[1]))
+    def _forget(self) -> None:
+        horizon = self._horizon
         while self._ages and self._ages[0][0] < horizon:
-            _, key = self._ages.popleft()
-            mine = self._published.get(key) if self._published is not None else None
-            if mine is not None and self._published is not None:
-                del mine[: bisect_left(mine, (horizon,), key=_cause)]
-                if not mine:
-                    del self._published[key]
+            _, noted = self._ages.popleft()
+            if self._published is None:
+                for output in noted:
+                    known = self._aside.get(output.id)
+                    if known is not None and known.cause[0] < horizon:
+                        del self._aside[output.id]
+                continue
+            for key in {output.key for output in noted}:
+                mine = self._published.get(key)
+                if mine is not None:
+                    del mine[: bisect_left(mine, (horizon,), key=_cause)]
+                    if not mine:
+                        del self._published[key]

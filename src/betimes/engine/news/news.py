@@ -1,61 +1,23 @@
-"""What stages tell each other within a batch."""
+"""What a stage tells its readers after a batch: frozen columns, which can travel.
+
+News refers to nothing that lives in a stage, and nobody changes it. What a reader has to remember
+of it is the reader's own: which outputs it still may take back (`Ledger`), which are not final yet
+(`Finality`), what has been said about them (`ChangeWriter`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from betimes.engine.news.outputs import NO_OUTPUTS, Outputs, Place
+from betimes.model.codec import dumps, loads
 from betimes.model.event import Event
 
-Place = tuple[int, int, Any]
-"""The position of an event in the order: (ts, rank, tie).
-
-Input events have rank 0 and their arrival number as tie. The rank of a derived event encodes level
-and detector; its tie is the place of its cause and its number among the cause's outputs (for a
-per-batch detector, the key comes first). So events of the same time have one order, whatever order
-they arrived in. A deadline comes before all events of its time, with the rank `TIME`; its tie is
-the key.
-"""
-TIME = -1
-
-
-class Output(msgspec.Struct, gc=False):
-    """An event that a detector made, with everything that changes and upper stages need."""
-
-    id: str
-    event: Event
-    place: Place
-    """Its place in the order of any stage that subscribes to it."""
-    cause: Place
-    """The place of the event that completed it, in the order of the stage that made it."""
-    cause_event: Event
-    at: int
-    """The arrival at which it was made."""
-    detected_at: int
-    slack: int
-    head_start: int
-    """How much earlier than settled order it was made: the paper's K+."""
-    group: Any
-    """The part of the stream that it belongs to, if the engine splits the stream."""
-    key: Any
-    """The key whose state made it."""
-    base: str
-    """The hash of its content; equal outputs share it, and a number in `id` tells them apart."""
-    copy: int
-    why: str = ""
-    """Why it was taken back."""
-    final: bool = False
-    told_final: bool = False
-    """Whether a change has already said that it is final."""
-
-    def state_of(self) -> tuple[Any, ...]:
-        """Everything needed to resume elsewhere."""
-        return tuple(getattr(self, name) for name in self.__struct_fields__)
-
-    @classmethod
-    def resumed(cls, kept: tuple[Any, ...]) -> Output:
-        return cls(*kept)
+_WHAT = "news between stages"
 
 
 class Void(msgspec.Struct, frozen=True):
@@ -66,31 +28,115 @@ class Void(msgspec.Struct, frozen=True):
     why: str
 
 
-class News(msgspec.Struct):
+class News(msgspec.Struct, frozen=True):
     """What a stage has to say after a batch."""
 
-    inserted: list[Output] = []
-    deleted: list[Output] = []
-    voids: list[Void] = []
+    inserted: Outputs = NO_OUTPUTS
+    final: npt.NDArray[np.bool_] | None = None
+    """Which of these are final at once; None if all are."""
+    deleted: Outputs = NO_OUTPUTS
+    whys: tuple[str, ...] = ()
+    """Why each of these was taken back."""
+    voids: tuple[Void, ...] = ()
     """Full retraction does not list what it takes back; a `Ledger` looks it up."""
-    confirmed: list[Output] = []
-    late: list[tuple[Event, int, str]] = []
+    confirmed: Outputs = NO_OUTPUTS
+    """What has become final since it was told."""
+    late: tuple[tuple[Event, int, str], ...] = ()
     """Events that came too late to be handled: the event, by how much, which of its equals."""
-    rejected: list[tuple[Event, int]] = []
+    rejected: tuple[tuple[Event, int], ...] = ()
     """Clock events too far ahead, taken out of the stream: the event, its arrival."""
-    notices: list[tuple[int, int]] = []
+    notices: tuple[tuple[int, int], ...] = ()
     """(arrival, ts): the slack has grown; what this stage publishes may be as old as ts."""
+    may_change_from: int = -1
+    """No output of an earlier time can be taken back any more."""
+    reach: int = -1
+    """No output with an earlier cause can."""
+
+    def provisional(self) -> Outputs:
+        """What was inserted and is not final yet."""
+        if self.final is None:
+            return NO_OUTPUTS
+        return self.inserted.pick(np.flatnonzero(~self.final))
 
     def join(self, later: News) -> News:
         """This and later news of the same batch; outputs that came and went are left out."""
-        gone = {id(output) for output in later.deleted}
-        brief = {id(output) for output in self.inserted} & gone
+        if not later.deleted:
+            stays, brief = self, frozenset[str]()
+        else:
+            gone = set(later.deleted.ids)
+            brief = frozenset(gone.intersection(self.inserted.ids))
+            stays = self._without(gone, brief)
+        left = [n for n, match in enumerate(later.deleted.ids) if match not in brief]
+        both = (stays.inserted, later.inserted)
         return News(
-            [o for o in self.inserted if id(o) not in brief] + later.inserted,
-            self.deleted + [o for o in later.deleted if id(o) not in brief],
-            [],  # looked up already
-            [o for o in self.confirmed if id(o) not in gone] + later.confirmed,
+            Outputs.concat(both),
+            _joined(stays.final, later.final, both),
+            Outputs.concat([self.deleted, later.deleted.pick(np.array(left, np.int64))]),
+            self.whys + tuple(later.whys[n] for n in left),
+            (),  # looked up already
+            Outputs.concat([stays.confirmed, later.confirmed]),
             self.late + later.late,
             self.rejected + later.rejected,
             self.notices + later.notices,
+            later.may_change_from,
+            later.reach,
         )
+
+    def _without(self, gone: set[str], brief: frozenset[str]) -> News:
+        rows = np.array(
+            [n for n, match in enumerate(self.inserted.ids) if match not in brief], np.int64
+        )
+        told = [n for n, match in enumerate(self.confirmed.ids) if match not in gone]
+        return msgspec.structs.replace(
+            self,
+            inserted=self.inserted.pick(rows),
+            final=None if self.final is None else self.final[rows],
+            confirmed=self.confirmed.pick(np.array(told, np.int64)),
+        )
+
+    # Between processes
+
+    def to_bytes(self) -> bytes:
+        """Everything, as bytes."""
+        return dumps(
+            [
+                self.inserted.state_of(), self.final, self.deleted.state_of(), self.whys,
+                [(void.key, void.since, void.why) for void in self.voids],
+                self.confirmed.state_of(), self.late, self.rejected, self.notices,
+                self.may_change_from, self.reach,
+            ],
+            _WHAT,
+        )  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> News:
+        """What `to_bytes` wrote."""
+        inserted, final, deleted, whys, voids, confirmed, *rest = loads(data, _WHAT)
+        return cls(
+            Outputs.resumed(inserted), final, Outputs.resumed(deleted), whys,
+            tuple(Void(*void) for void in voids), Outputs.resumed(confirmed), *rest,
+        )  # fmt: skip
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What the publishers of a stage say about what they have told before."""
+
+    deleted: Outputs = NO_OUTPUTS
+    confirmed: Outputs = NO_OUTPUTS
+    provisional: Outputs = NO_OUTPUTS
+    """What arrives and is not final yet."""
+    may_change_from: int | None = None
+    """Nothing earlier will be taken back; None if nobody publishes anything."""
+
+
+def _joined(
+    first: npt.NDArray[np.bool_] | None,
+    second: npt.NDArray[np.bool_] | None,
+    outputs: tuple[Outputs, Outputs],
+) -> npt.NDArray[np.bool_] | None:
+    if first is None and second is None:
+        return None
+    flags = zip((first, second), outputs, strict=True)
+    return np.concatenate(
+        [np.ones(len(made), np.bool_) if each is None else each for each, made in flags]
+    )

@@ -1,217 +1,306 @@
-"""Committing outputs: an event that a detector made gets its identity, its place and its time.
+"""Outputs: events that a detector made, with everything that changes and upper stages need.
 
-Identity is content: the same output made again, after a replay or a restart, is the same output.
-A number tells equal outputs apart.
+They are rows or columns, as they were made, and become the other when somebody asks: what a Python
+detector made stays rows until a reader wants columns, and the matches of a compiled pattern stay
+columns until somebody wants a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output, Place
-from betimes.engine.node import Node
-from betimes.engine.options import EngineOptions
-from betimes.model import microseconds
-from betimes.model.detector import DetectorError
+from betimes.model.batch import EventBatch
+from betimes.model.coded import pick
 from betimes.model.event import Event
-from betimes.ordering import NEVER
+from betimes.model.payloads import read, written
 
 Ints = npt.NDArray[np.int64]
 
-_NONE: Ints = np.empty(0, np.int64)
+Place = tuple[int, int, Any]
+"""The position of an event in the order: (ts, rank, tie).
+
+Input events have rank 0 and their arrival number as tie. The rank of a derived event is the level
+of its detector; its tie is the detector's name, the place of its cause and its number among the
+cause's outputs (for a per-batch detector, the key comes before these). So events of the same time
+have one order, whatever order they arrived in. A deadline comes before all events of its time, with
+the rank `TIME`; its tie is the key.
+"""
+TIME = -1
+
+TS, CAUSE, AT, DETECTED, SLACK, HEAD, COPY = range(7)
+"""The rows of `Outputs.numbers`."""
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{value!r} (a {type(value).__name__}) is not data")
+class Output(msgspec.Struct, gc=False):
+    """An event that a detector made. Nobody changes it once it was told."""
+
+    id: str
+    event: Event
+    place: Place
+    """Its place in the order of any stage that subscribes to it."""
+    cause: Place
+    """The place of the event that completed it, in the order of the stage that made it."""
+    cause_type: str
+    at: int
+    """The arrival at which it was made."""
+    detected_at: int
+    slack: int
+    head_start: int
+    """How much earlier than settled order it was made: the paper's K+."""
+    group: Any
+    """The part of the stream that it belongs to, if the engine splits the stream."""
+    key: Any
+    """The key whose state made it."""
+    copy: int
+    """Its number among its equals, which share a digest."""
+
+    @property
+    def base(self) -> str:
+        """The digest of its content."""
+        return self.id[:24]
+
+    def numbers(self) -> tuple[int, ...]:
+        """By the names above."""
+        return (
+            self.event.ts, self.cause[0], self.at, self.detected_at, self.slack, self.head_start,
+            self.copy,
+        )  # fmt: skip
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
-_encode = _ENCODER.encode
+Places = list[Place] | Callable[[], list[Place]]
+"""Places, or how to find them out: most are never asked for."""
 
 
-def encode(content: object) -> bytes:
-    """Data as bytes that are equal if and only if the data is."""
-    return _ENCODER.encode(content)
+class Outputs(Sequence[Output]):
+    """Outputs of one detector; nobody changes them."""
 
-
-class Path:
-    """Clock and slack of a stage along the arrivals of a batch."""
-
-    __slots__ = ("_arrivals", "_before", "_bounds", "_clocks", "_dense", "_first", "_slacks")
+    __slots__ = (
+        "_causes", "_events", "_ids", "_numbers", "_places", "_rows", "cause_types", "groups",
+        "keys",
+    )  # fmt: skip
 
     def __init__(
         self,
-        before: tuple[int, int],
-        arrivals: Ints = _NONE,
-        clocks: Ints = _NONE,
-        slacks: Ints = _NONE,
-        bounds: Ints = _NONE,
-        *,
-        increasing: bool = False,
+        ids: list[str],
+        numbers: Ints,
+        events: EventBatch,
+        places: Places,
+        causes: Places,
+        cause_types: Sequence[str],
+        groups: list[Any] | None,
+        keys: Sequence[Any] | Ints,
     ) -> None:
-        self._before = before
-        self._arrivals = arrivals
-        self._clocks = clocks
-        self._slacks = slacks
-        self._bounds = bounds
-        """How far time had come before the batch, then after each arrival; empty if unused."""
-        self._first = int(arrivals[0]) if len(arrivals) else 0
-        as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
-        # Outputs from below carry the number of an input event, and others may be missing here.
-        self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
+        self._ids: list[str] | None = ids
+        self._numbers: Ints | None = numbers
+        self._events: EventBatch | None = events
+        self._places: Places | None = places
+        self._causes: Places | None = causes
+        self.cause_types = cause_types
+        self.groups = groups
+        self.keys = keys
+        self._rows: list[Output] | None = None
 
-    def at(self, arrival: int) -> tuple[int, int]:
-        """Clock and slack when the event with this number had arrived."""
-        count = len(self._arrivals)
-        # Most stages see every arrival; then its number is its index.
-        index = arrival - self._first
-        if not (self._dense and 0 <= index < count):
-            index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
-        if index < 0:
-            return self._before
-        return int(self._clocks[index]), int(self._slacks[index])
+    @classmethod
+    def of(cls, rows: list[Output]) -> Outputs:
+        """Outputs that were made one by one."""
+        self = cls.__new__(cls)
+        self._rows = rows
+        self._ids = self._numbers = self._events = self._places = self._causes = None
+        return self
 
-    def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
-        """Clock and slack when the events with these numbers had arrived."""
-        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
-        index = self._arrivals.searchsorted(arrivals, side="right") - 1
-        known = np.flatnonzero(index >= 0)
-        clocks[known], slacks[known] = self._clocks[index[known]], self._slacks[index[known]]
-        return clocks, slacks
+    def __getattr__(self, name: str) -> Any:
+        # Columns that only `of` leaves unset.
+        if name == "cause_types":
+            self.cause_types = [row.cause_type for row in self.rows]
+        elif name == "keys":
+            self.keys = [row.key for row in self.rows]
+        elif name == "groups":
+            self.groups = [row.group for row in self.rows]
+        else:
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
 
-    def reaches(self, ts: int) -> int:
-        """The arrival of the batch with which time reaches `ts`; -1 if it was there before."""
-        index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
-        return int(self._arrivals[index]) if index >= 0 else -1
+    # Rows
 
     @property
-    def time(self) -> int:
-        """How far time has come; -1 if nobody asks."""
-        return int(self._bounds[-1]) if len(self._bounds) else -1
+    def rows(self) -> list[Output]:
+        """One by one."""
+        if self._rows is None:
+            numbers = self.numbers.tolist()
+            groups = [None] * len(self) if self.groups is None else self.groups
+            keys = self.keys.tolist() if isinstance(self.keys, np.ndarray) else self.keys
+            self._rows = [*map(
+                Output, self.ids, self.events.rows(), self.places, self.causes, self.cause_types,
+                *numbers[AT:COPY], groups, keys, numbers[COPY],
+            )]  # fmt: skip
+        return self._rows
+
+    def __len__(self) -> int:
+        if self._rows is not None:
+            return len(self._rows)
+        assert self._ids is not None
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Output]:
+        return iter(self.rows)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self.pick(np.arange(len(self))[row]) if isinstance(row, slice) else self.rows[row]
+
+    def __repr__(self) -> str:
+        return f"Outputs({self.ids})"
+
+    # Columns
 
     @property
-    def end(self) -> tuple[int, int]:
-        """Clock and slack now."""
-        if not len(self._clocks):
-            return self._before
-        return int(self._clocks[-1]), int(self._slacks[-1])
+    def ids(self) -> list[str]:
+        if self._ids is None:
+            self._ids = [row.id for row in self.rows]
+        return self._ids
+
+    @property
+    def numbers(self) -> Ints:
+        """One row for each of the names above, TS to COPY."""
+        if self._numbers is None:
+            found = np.array([row.numbers() for row in self.rows], np.int64)
+            self._numbers = found.reshape(-1, COPY + 1).T
+        return self._numbers
+
+    @property
+    def events(self) -> EventBatch:
+        """The events themselves."""
+        if self._events is None:
+            self._events = EventBatch.from_rows([row.event for row in self.rows])
+        return self._events
+
+    @property
+    def places(self) -> list[Place]:
+        if self._places is None:
+            self._places = [row.place for row in self.rows]
+        elif not isinstance(self._places, list):
+            self._places = self._places()
+        return self._places
+
+    @property
+    def causes(self) -> list[Place]:
+        """The places of the events that completed them."""
+        if self._causes is None:
+            self._causes = [row.cause for row in self.rows]
+        elif not isinstance(self._causes, list):
+            self._causes = self._causes()
+        return self._causes
+
+    @property
+    def bases(self) -> list[str]:
+        """The digests of their contents."""
+        return [match[:24] for match in self.ids] if self.numbers[COPY].any() else self.ids
+
+    @property
+    def made_one_by_one(self) -> bool:
+        """Whether rows are there already."""
+        return self._rows is not None
+
+    # Parts
+
+    def pick(self, rows: Ints) -> Outputs:
+        """Some of them, in this order."""
+        if len(rows) == len(self) and (rows == np.arange(len(rows))).all():
+            return self
+        if not len(rows):
+            return NO_OUTPUTS
+        some = rows.tolist()
+        if self._rows is not None:
+            return Outputs.of(pick(self._rows, some))
+        keys = self.keys
+        return Outputs(
+            pick(self.ids, some),
+            self.numbers[:, rows],
+            self.events.take(rows),
+            lambda: pick(self.places, some),
+            lambda: pick(self.causes, some),
+            pick(list(self.cause_types), some),
+            None if self.groups is None else pick(self.groups, some),
+            keys[rows] if isinstance(keys, np.ndarray) else pick(list(keys), some),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Outputs]) -> Outputs:
+        """All of them."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) < 2:
+            return parts[0] if parts else NO_OUTPUTS
+        if all(part._rows is not None for part in parts):
+            return cls.of([row for part in parts for row in part.rows])
+        keys: Any = [part.keys for part in parts]
+        if all(isinstance(each, np.ndarray) for each in keys):
+            keys = np.concatenate(keys)
+        else:
+            keys = [key for each in keys for key in each]
+        grouped = any(part.groups is not None for part in parts)
+        return cls(
+            [match for part in parts for match in part.ids],
+            np.concatenate([part.numbers for part in parts], axis=1),
+            EventBatch.concat([part.events for part in parts]),
+            lambda: [place for part in parts for place in part.places],
+            lambda: [place for part in parts for place in part.causes],
+            [name for part in parts for name in part.cause_types],
+            [g for part in parts for g in part.groups or [None] * len(part)] if grouped else None,
+            keys,
+        )
+
+    def in_order(self) -> Outputs:
+        """By place."""
+        if len(self) < 2:
+            return self
+        if self._rows is not None:
+            return Outputs.of(sorted(self._rows, key=lambda row: row.place))
+        ts = self.numbers[TS]
+        if (ts[1:] > ts[:-1]).all():
+            return self
+        places = self.places
+        return self.pick(np.array(sorted(range(len(self)), key=places.__getitem__), np.int64))
+
+    # Elsewhere
+
+    def state_of(self) -> list[Any]:
+        """Everything needed to resume elsewhere."""
+        if self._rows is not None:
+            fields = Output.__struct_fields__
+            return [[tuple(getattr(row, name) for name in fields) for row in self._rows]]
+        events = self.events
+        return [
+            self.ids, self.numbers, (events.codes, events.types, written(events.payload)),
+            self.places, self.causes, list(self.cause_types), self.groups, self.keys,
+        ]  # fmt: skip
+
+    @classmethod
+    def resumed(cls, kept: list[Any]) -> Outputs:
+        """What `state_of` kept."""
+        if len(kept) == 1:
+            return cls.of([Output(*row) for row in kept[0]]) if kept[0] else NO_OUTPUTS
+        ids, numbers, (codes, types, payload), *rest = kept
+        return cls(ids, numbers, EventBatch(numbers[TS], codes, types, read(payload)), *rest)
 
 
-class OutputMaker:
-    """Makes the outputs of one detector."""
+NO_OUTPUTS = Outputs.of([])
 
-    def __init__(self, node: Node, rank: int, options: EngineOptions) -> None:
-        self.path = Path((NEVER, 0))
-        self.copies: dict[str, int] = {}
-        """Which numbers equal outputs have taken, as bits, by the hash of their content."""
-        self._name = node.name
-        self._is_batch = node.maker.kind == "batch"
-        self._rank = rank
-        self._retention = microseconds(options.retention)
-        self._group_of = partial(node.group, grouped=options.by is not None)
 
-    def make(
-        self, event: Event, n: int, cause: Place, cause_event: Event, at: int, key: Any
-    ) -> Output:
-        """The n-th event made from a cause, when the event with number `at` had arrived."""
-        clock, slack = self.path.at(at)
-        base, copy = self._identity(event, n, cause, key)
-        if clock == NEVER:
-            clock = cause[0]
-        tie: tuple[Any, ...] = (encode(key), cause, n) if self._is_batch else (cause, n)
-        early = cause[0] + slack - clock
-        # By position: this runs for every output, and keywords would take a third of the time.
-        return Output(
-            f"{base}-{copy}" if copy else base, event, (event.ts, self._rank, tie), cause,
-            cause_event, at, clock, slack, early if early > 0 else 0, self._group_of(key), key,
-            base, copy,
-        )  # fmt: skip
+class Remembered:
+    """Outputs that are handed back to those who remember them, in a fixed order."""
 
-    def make_all(
-        self,
-        events: list[Event],
-        causes: list[Place],
-        cause_events: list[Event],
-        at: Ints,
-        keys: Iterable[Any],
-        marks: Iterable[Any],
-    ) -> list[Output]:
-        """Many at once; those of one cause are adjacent.
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._at = 0
 
-        `at` has the number of the newest arrival when each was made, `marks` what the outputs carry
-        for a key.
-        """
-        rank, identity, group_of = self._rank, self._identity, self._group_of
-        clocks, slacks = self.path.at_all(at)
-        when = (at.tolist(), clocks.tolist(), slacks.tolist())
-        before, n = None, 0
-        outputs = []
-        # One key may stand for all.
-        rows = zip(events, causes, cause_events, *when, keys, marks, strict=False)
-        for event, cause, cause_event, seen, clock, slack, key, mark in rows:
-            n = n + 1 if cause == before else 0
-            before = cause
-            base, copy = identity(event, n, cause, key)
-            now = cause[0] if clock == NEVER else clock
-            early = cause[0] + slack - now
-            tie = (encode(key), cause, n) if self._is_batch else (cause, n)
-            outputs.append(Output(
-                f"{base}-{copy}" if copy else base, event, (event.ts, rank, tie), cause,
-                cause_event, seen, now, slack, early if early > 0 else 0, group_of(key), mark,
-                base, copy,
-            ))  # fmt: skip
-        return outputs
+    def next(self, count: int) -> Outputs:
+        """The next ones."""
+        low, self._at = self._at, self._at + count
+        return self._outputs.pick(np.arange(low, self._at))
 
-    def _identity(self, event: Event, n: int, cause: Place, key: Any) -> tuple[str, int]:
-        """The hash of its content, and its number among its equals."""
-        ts = event.ts
-        content: tuple[Any, ...] = (self._name, key, event.type, ts, event.payload)
-        if ts < cause[0] - self._retention:
-            # Equal ones may already be forgotten, so the cause tells them apart.
-            content = (*content, cause, n)
-        try:
-            base = blake2b(_encode(content), digest_size=12).hexdigest()
-        except TypeError as error:
-            raise DetectorError(
-                f"detector {self._name!r} made a {event.type!r} event at {ts} whose payload "
-                f"cannot be written: {error}; use numbers, text, lists and dictionaries"
-            ) from error
-        taken = self.copies.get(base, 0)
-        copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
-        self.copies[base] = taken | 1 << copy
-        return base, copy
-
-    def again(self, old: list[Output], new: list[Output]) -> list[Output]:
-        """The outputs that are made now; those that were known, and unmade, stay what they were."""
-        known = {(output.id, output.place): output for output in old}
-        return [known.get((output.id, output.place), output) for output in new]
-
-    def unmake(self, outputs: Iterable[Output]) -> None:
-        """Free the numbers of outputs that a replay may make again, or that are forgotten."""
-        copies = self.copies
-        for output in outputs:
-            taken = copies.get(output.base, 0) & ~(1 << output.copy)
-            if taken:
-                copies[output.base] = taken
-            else:
-                copies.pop(output.base, None)
-
-    def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
-        """Outputs that were unmade stay after all; a new one that took its number gets another."""
-        for output in outputs:
-            taken = self.copies.get(output.base, 0)
-            if taken >> output.copy & 1:
-                thief = next(o for o in new if o.id == output.id and o is not output)
-                thief.copy = taken.bit_length()
-                thief.id = f"{thief.base}-{thief.copy}"
-                taken |= 1 << thief.copy
-            self.copies[output.base] = taken | 1 << output.copy
+    def rows(self, count: int) -> list[Output]:
+        return list(self.next(count).rows)

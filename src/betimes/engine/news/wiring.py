@@ -8,39 +8,56 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import News, Output
+from betimes.engine.news.news import Heard, News
+from betimes.engine.news.outputs import AT, HEAD, TS, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.driver import Stage
-from betimes.engine.stages.tactic import Ints
+from betimes.engine.stages.tactic import Joined
 from betimes.model import PSEUDO, EventBatch
 
 
-def news_for(
-    stage: Stage, inputs: Arrivals, told: Mapping[str, News]
-) -> tuple[Arrivals, list[Output], list[Output]]:
-    """What a stage learns in a batch: what arrives, what is taken back, what is confirmed."""
-    if not stage.below:
-        return inputs, [], []
+def news_for(stage: Stage, inputs: Arrivals, told: Mapping[str, News]) -> tuple[Arrivals, Heard]:
+    """What a stage learns in a batch: what arrives, and what its publishers say about the past."""
+    if not stage.reads:
+        return inputs, Heard()
     on = stage.node.on
-    below = [told[other.node.name] for other in stage.below if other.node.name in told]
-    deleted = [output for news in below for output in news.deleted if output.event.type in on]
-    confirmed = [output for news in below for output in news.confirmed if output.event.type in on]
-    return _with_news(stage, inputs, below), deleted, confirmed
+    below = {name: told[name] for name in stage.reads}
+    return _with_news(stage, inputs, list(below.values())), Heard(
+        Outputs.concat([_of(news.deleted, on) for news in below.values()]),
+        Outputs.concat([_of(news.confirmed, on) for news in below.values()]),
+        Outputs.concat([_of(news.provisional(), on) for news in below.values()]),
+        min(news.may_change_from for news in below.values()),
+    )
+
+
+def _of(outputs: Outputs, on: tuple[str, ...]) -> Outputs:
+    """The outputs of these types."""
+    if not len(outputs):
+        return outputs
+    events = outputs.events
+    wanted = [name in on for name in events.types]
+    if all(wanted):
+        return outputs
+    return outputs.pick(np.flatnonzero(np.array(wanted)[events.codes]))
 
 
 def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrivals:
     """Input events, notices and outputs, in the order that feeding one by one would give."""
-    outputs = [o for news in below for o in news.inserted if o.event.type in stage.node.on]
+    outputs = Outputs.concat([_of(news.inserted, stage.node.on) for news in below])
     notices = [notice for news in below for notice in news.notices]
-    if not outputs and not notices:
+    if not len(outputs) and not notices:
         return inputs
     batch, at = inputs.batch, inputs.at
-    types = dict.fromkeys((*batch.types, PSEUDO, *(o.event.type for o in outputs)))
+    made = outputs.events
+    types = dict.fromkeys((*batch.types, PSEUDO, *made.types))
     code = {name: number for number, name in enumerate(types)}
     more = len(notices) + len(outputs)
-    made_at = np.array([n[0] for n in notices] + [o.at for o in outputs], np.int64)
-    more_ts = np.array([n[1] for n in notices] + [o.event.ts for o in outputs], np.int64)
-    more_codes = [code[PSEUDO]] * len(notices) + [code[o.event.type] for o in outputs]
+    numbers = outputs.numbers
+    codes = np.array([code[name] for name in made.types], np.int32)[made.codes]
+    told = np.array(notices, np.int64).reshape(-1, 2)
+    made_at = np.concatenate((told[:, 0], numbers[AT]))
+    more_ts = np.concatenate((told[:, 1], numbers[TS]))
+    more_codes = np.concatenate((np.full(len(notices), code[PSEUDO], np.int32), codes))
     # An output comes after the arrival that it was made with.
     order = np.argsort(made_at, kind="stable")
     place = np.empty(more, np.int64)
@@ -49,19 +66,19 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     old[place] = False
     was = np.flatnonzero(old)
 
-    def merged(known: npt.NDArray[Any], new: Ints | list[int]) -> npt.NDArray[Any]:
+    def merged(known: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
         column = np.empty(len(old), known.dtype)
         column[was], column[place] = known, new
         return column
 
     heads = np.zeros(len(old), np.int64)
-    heads[place[len(notices) :]] = [o.head_start for o in outputs]
+    heads[place[len(notices) :]] = numbers[HEAD]
     columns = EventBatch(
         merged(batch.ts, more_ts),
         merged(batch.codes, more_codes),
         tuple(types),
         head_start=heads,
     )
-    found = dict(zip(place[len(notices) :].tolist(), outputs, strict=True))
     assert stage.upper is not None
-    return stage.upper.join(inputs, columns, merged(at, made_at), was, found)
+    joined = Joined(columns, merged(at, made_at), was, place[len(notices) :], outputs)
+    return stage.upper.join(inputs, joined)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Output
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 

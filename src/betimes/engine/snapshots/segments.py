@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Generic, Protocol, TypeVar
 
-from betimes.engine.news.news import Place
+from betimes.engine.news.outputs import Place
 
 
 class Segment(Protocol):

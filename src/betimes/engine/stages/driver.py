@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.attenuation import Load
-from betimes.engine.news.ledger import Ledger
-from betimes.engine.news.news import News, Output, Void
-from betimes.engine.news.outputs import OutputMaker, Path
+from betimes.engine.news.making import OutputMaker
+from betimes.engine.news.news import Heard, News, Void
+from betimes.engine.news.outputs import TS, Outputs, Remembered
+from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
@@ -32,7 +33,17 @@ from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.retraction import Retraction
-from betimes.engine.stages.tactic import END, NOTHING, Ints, Moment, Replay, Setting, Tactic
+from betimes.engine.stages.tactic import (
+    END,
+    NOTHING,
+    ColumnReplay,
+    Ints,
+    Moment,
+    Replay,
+    Setting,
+    Tactic,
+)
+from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import DetectorStats, StageCounts
 from betimes.model import microseconds
 from betimes.model.batch import EventBatch
@@ -50,7 +61,6 @@ class Stage:
         self,
         node: Node,
         level: int,
-        rank: int,
         unit: OrderingUnit,
         options: EngineOptions,
         *,
@@ -63,14 +73,13 @@ class Stage:
         self.unit = unit
         self.counts = StageCounts()
         self.finality = Finality(microseconds(options.retention), self.counts)
-        self.below: tuple[Stage, ...] = ()
-        """The stages that publish what this one subscribes to."""
-        self._finalities: tuple[Finality, ...] = ()
+        self.reads: tuple[str, ...] = ()
+        """The detectors that publish what this one subscribes to."""
         self._observers = tuple(observers)
         self._time = time
         self._load = _Meter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
-        self._outputs = OutputMaker(node, rank, options)
+        self._outputs = OutputMaker(node, level, options)
         self._failures = Failures(options.errors)
         self._retraction = Retraction(options.retraction)
         setting = Setting(
@@ -80,18 +89,12 @@ class Stage:
         self.upper = None if level == 1 else node.tactic_above(setting)
         """The tactic, if it runs above the first level."""
         self.tactic: Tactic = self.upper or node.tactic(setting)
-        compares = self.tactic.weighs and options.retraction != "on-demand"
-        self.ledger = Ledger() if compares else None
-        """What the readers of this stage remember of it."""
+        self.voids = self.tactic.weighs and options.retraction != "on-demand"
+        """Whether it may say that everything since some place is void."""
         self._row = 0
         """The unit's number of the next arrival."""
         self._suspects: dict[int, tuple[Event, int]] = {}
         """Clock events in doubt, by the unit's row number, with their arrivals."""
-
-    def read_from(self, stages: Sequence[Stage]) -> None:
-        """Read what these stages publish."""
-        self.below = tuple(stages)
-        self._finalities = tuple(stage.finality for stage in stages)
 
     # One batch
 
@@ -99,60 +102,59 @@ class Stage:
         """Sort out which input events of a batch arrive here; nothing is taken in yet."""
         return self.tactic.read(inputs)
 
-    def step(
-        self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
-    ) -> News:
+    def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
         """Take in what arrives in a batch; `first` is the number of its first arrival."""
         began = self._time()
-        news = News()
-        self._hear(arrivals, deleted, confirmed, first)
+        told = Telling()
+        self._hear(heard, first)
         row = self._row
         self._row += len(arrivals.batch)
         answer = self.unit.feed(arrivals.batch)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
-        self._follow(arrivals, answer, news, row)
-        self._note_suspects(arrivals, answer, row, news)
+        self._follow(arrivals, answer, told, row)
+        self._note_suspects(arrivals, answer, row, told)
         last = int(arrivals.at[-1]) if len(arrivals.at) else first
-        self._handle(answer, arrivals.at, row, last, self._outputs.path.time, news)
+        self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
         self.tactic.tidy(self.unit.held_rows)
-        self._settle(news)
+        news = self._settle(told)
         self.counts.busy += self._time() - began
         return news
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
         began = self._time()
-        news = News()
+        told = Telling()
         self._outputs.path = Path(self._outputs.path.end)
         answer = self.unit.finish()
         for observer in self._observers:
             observer.arrived(self, EventBatch.concat([]), answer)
-        self._handle(answer, np.array([last]), 0, last, time, news, ends=True)
-        self._settle(news)
+        self._handle(answer, np.array([last]), 0, last, time, told, ends=True)
+        news = self._settle(told)
         self.counts.busy += self._time() - began
         return news
 
-    def _hear(
-        self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
-    ) -> None:
+    def _hear(self, heard: Heard, first: int) -> None:
         """Take note of what the stages below have taken back, confirmed and published."""
-        unsure = self.finality.unsure
-        for output in deleted:
+        finality = self.finality
+        unsure = finality.unsure
+        if heard.may_change_from is not None:
+            finality.below = heard.may_change_from
+        for output in heard.deleted:
             unsure.pop(output.id, None)
             if output.id in self._lateness.aside:
                 self._lateness.aside.discard(output.id)
                 continue
             assert self.upper is not None
-            waiting = self.upper.withdraw(output, first, self.finality.final_to)
+            waiting = self.upper.withdraw(output, first, finality.final_to)
             if waiting is not None:
                 self.unit.discard([waiting])
-        for output in confirmed:
-            unsure.pop(output.id, None)
-        for output in arrivals.outputs.values():
-            if not output.final:
-                unsure[output.id] = output.event.ts
+        for output_id in heard.confirmed.ids:
+            unsure.pop(output_id, None)
+        if len(heard.provisional):
+            times = heard.provisional.numbers[TS].tolist()
+            unsure.update(zip(heard.provisional.ids, times, strict=True))
 
     def _handle(
         self,
@@ -161,27 +163,27 @@ class Stage:
         row: int,
         last: int,
         time: int,
-        news: News,
+        told: Telling,
         *,
         ends: bool = False,
     ) -> None:
         """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
         events, rows = self.tactic.take(*_first_handed(answer, at, row))
-        events = self._lateness.sift(events, rows, finality, news)
+        events = self._lateness.sift(events, rows, finality, told)
         if ends:
             finality.settled = END
             finality.unsure.clear()
         moment = Moment(finality.certain(), finality.final_to, finality.reach, last, time)
-        for told in self.tactic.handle(events, moment):
-            if isinstance(told, Replay):
-                self._republish(told, news)
-            elif told:
-                self._publish(told, news)
+        for each in self.tactic.handle(events, moment):
+            if isinstance(each, Replay):
+                self._republish(each, told)
+            elif len(each):
+                told.made.append(each)
 
     # Order
 
-    def _follow(self, arrivals: Arrivals, answer: Ordered, news: News, row: int) -> None:
+    def _follow(self, arrivals: Arrivals, answer: Ordered, told: Telling, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
@@ -192,11 +194,11 @@ class Stage:
         if not len(clock):
             return
         finality, repairs = self.finality, self._lateness.repairs
-        told = 0 if before[0] == NEVER else before[1]
-        if repairs and _steady(clock, slack, told):
+        slack_before = 0 if before[0] == NEVER else before[1]
+        if repairs and _steady(clock, slack, slack_before):
             # The common case: the furthest clock decides.
             newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
-            finality.settled = max(finality.settled, newest - max(told, 1))
+            finality.settled = max(finality.settled, newest - max(slack_before, 1))
             return
         # Until something has been learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
@@ -205,11 +207,11 @@ class Stage:
         if not repairs:
             self._lateness.note(arrivals, certain, finality.settled, row)
         finality.settled = max(finality.settled, int(certain.max()))
-        if slack[-1] != told or self.unit.policy != "largest":
+        if slack[-1] != slack_before or self.unit.policy != "largest":
             known = np.where(clock == NEVER, 0, slack)
-            for index in np.flatnonzero(np.diff(known, prepend=told) > 0).tolist():
+            for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
-                news.notices.append((int(arrivals.at[index]), ts))
+                told.notices.append((int(arrivals.at[index]), ts))
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         """How far time comes with each arrival, if the detector has deadlines.
@@ -223,37 +225,33 @@ class Stage:
         bounds = np.concatenate(([passed], np.where(clock == NEVER, -1, clock) - waited))
         return np.maximum.accumulate(bounds)
 
-    def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, news: News) -> None:
+    def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, told: Telling) -> None:
         """Report clock events that were rejected; remember those that still may be."""
         rejected, open_ = answer.step.rejected, self.unit.suspect_rows
         if not (len(rejected) or open_ or self._suspects):
             return
         for number in rejected.tolist():
             known = self._suspects.pop(number, None)
-            news.rejected.append(known or arrivals.one(number - row))
+            told.rejected.append(known or arrivals.one(number - row))
         self._suspects = {
             number: self._suspects.get(number) or arrivals.one(number - row) for number in open_
         }
 
     # Outputs
 
-    def _publish(self, outputs: list[Output], news: News) -> None:
-        """Publish outputs."""
-        news.inserted += outputs
-        self.finality.publish(outputs)
-        for observer in self._observers:
-            observer.made(self, outputs)
-
-    def _republish(self, replay: Replay, news: News) -> None:
+    def _republish(self, replay: Replay, told: Telling) -> None:
         """Publish what a replay changed: the differences, or everything if retraction is full.
 
         The replay decides which: one that stopped early has not seen everything since.
         """
-        old, new = replay.old, replay.new
         for observer in self._observers:
             observer.replayed(self, replay.key, replay.handled)
-        stay = {id(o) for o in new} & {id(o) for o in old} if old and new else set()
-        gone = [output for output in old if id(output) not in stay] if stay else old
+        if isinstance(replay, ColumnReplay):
+            told.take_back(replay.gone, replay.why)
+            told.made.append(replay.fresh)
+            return
+        old, new, stay = replay.old, replay.new, replay.stay
+        gone = [output for output in old if output.id not in stay] if stay else old
         if self.tactic.weighs:
             self._retraction.note(
                 outputs=len(old), changed=len(gone), spared=replay.spared,
@@ -262,38 +260,43 @@ class Stage:
         if not old and not new:
             return
         if replay.on_demand:
-            if replay.why:
-                for output in gone:
-                    output.why = replay.why
-            news.deleted += gone
+            told.take_back(Outputs.of(gone), replay.why)
         else:
             # A per-batch detector may get its events in other batches this time, and so report
             # other causes.
             since = min([replay.place, *(output.cause for output in gone)])
             gone = [output for output in old if output.cause >= since]
-            stay -= {id(output) for output in gone}
-            news.voids.append(Void(replay.key, since, replay.why))
-        for output in gone:
-            self.finality.open.pop(output.id, None)
-        self.counts.retracted += len(gone)
-        for observer in self._observers:
-            observer.retracted(self, gone)
-        fresh = [output for output in new if id(output) not in stay]
+            stay = stay.difference(output.id for output in gone)
+            told.void(Void(replay.key, since, str(replay.why)), Outputs.of(gone))
+        fresh = [output for output in new if output.id not in stay] if stay else new
         if fresh:
-            self._publish(fresh, news)
+            told.made.append(Outputs.of(fresh))
 
-    def _settle(self, news: News) -> None:
-        """Outputs become final; what nobody can ask for any more is forgotten."""
+    def _settle(self, told: Telling) -> News:
+        """Outputs are published or become final; what nobody can ask for any more is forgotten."""
         finality = self.finality
+        made, gone = told.outputs()
+        if len(gone):
+            finality.withdraw(gone)
+            self.counts.retracted += len(gone)
+        if len(made):
+            finality.publish(made)
         finality.advance()
         self.counts.errors += self._failures.judge(finality.final_to)
-        news.confirmed += finality.confirmed()
-        reach = finality.move_horizon(self._finalities)
+        confirmed = finality.confirmed(made)
+        reach = finality.move_horizon()
         self._failures.forget(reach)
         for outputs in self.tactic.forget(reach):
             self._outputs.unmake(outputs)
         for observer in self._observers:
+            if len(gone):
+                observer.retracted(self, gone)
+            if len(made):
+                observer.made(self, made)
             observer.settled(self, finality.final_to)
+        return told.news(
+            made, finality.final_of(made), confirmed, finality.may_change_from(), reach
+        )
 
     # Readings
 
@@ -334,8 +337,7 @@ class Stage:
     def state_of(self) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data."""
         tactic = self.tactic.state_of()
-        outputs = list(self.tactic.outputs())
-        number = {id(output): number for number, output in enumerate(outputs)}
+        outputs = self.tactic.outputs()
         return {
             **self.finality.state_of(),
             "unit": self.unit.state_of(),
@@ -346,8 +348,7 @@ class Stage:
             "before": self._outputs.path.end,
             "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
-            "outputs": [output.state_of() for output in outputs],
-            "open": [number[id(output)] for output in self.finality.open.values()],
+            "outputs": outputs.state_of(),
             "tactic": tactic,
         }
 
@@ -362,11 +363,9 @@ class Stage:
         self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
             setattr(self.counts, name, value)
-        outputs = [Output.resumed(state) for state in kept["outputs"]]
-        self.finality.open = {outputs[n].id: outputs[n] for n in kept["open"]}
-        if self.ledger is not None:
-            self.ledger.note(outputs)
-        self.tactic.resume(kept["tactic"], iter(outputs))
+        outputs = Outputs.resumed(kept["outputs"])
+        self.finality.reopen(outputs, kept["open"])
+        self.tactic.resume(kept["tactic"], Remembered(outputs))
 
 
 class _Meter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.engine.news.news import Place
+from betimes.engine.news.outputs import Place
 from betimes.engine.stages.runner import DetectorFailed
 
 Where = tuple[Any, Place]

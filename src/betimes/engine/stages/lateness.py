@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.news import News
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.tactic import Handed, Ints
+from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import StageCounts
 
 
@@ -39,7 +39,7 @@ class Lateness:
         for index in np.flatnonzero(late).tolist():
             self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
 
-    def sift(self, events: Handed, rows: Ints, finality: Finality, news: News) -> Any:
+    def sift(self, events: Handed, rows: Ints, finality: Finality, told: Telling) -> Any:
         """The events without those that come too late, which go into the news."""
         ts = events.ts
         if not len(ts) or not (self._too_late or ts.min() <= finality.horizon):
@@ -50,12 +50,12 @@ class Lateness:
             self._counts.late += 1
             output = events.output(index)
             if output is not None:
-                self.aside.add(output.id)
-                finality.unsure.pop(output.id, None)
+                self.aside.add(output)
+                finality.unsure.pop(output, None)
             if self._policy != "drop":
                 late_by = finality.settled - int(ts[index]) if late_by is None else late_by
-                which = repr(events.place(index)[2]) + (f" {output.id}" if output else "")
-                news.late.append((events.event(index), late_by, which))
+                which = repr(events.place(index)[2]) + (f" {output}" if output else "")
+                told.late.append((events.event(index), late_by, which))
         return events.pick(np.flatnonzero(~late)) if late.any() else events
 
     def state_of(self) -> tuple[dict[int, int], set[str]]:

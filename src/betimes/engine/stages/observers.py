@@ -6,10 +6,9 @@ observer must not change what it is shown. Without observers, a stage does no ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Outputs
 from betimes.model.batch import EventBatch
 from betimes.ordering import Ordered
 
@@ -36,10 +35,10 @@ class Observer:
     def replayed(self, stage: Stage, key: Any, events: int) -> None:
         """A key went back and handled this many events again."""
 
-    def made(self, stage: Stage, outputs: Sequence[Output]) -> None:
+    def made(self, stage: Stage, outputs: Outputs) -> None:
         """Outputs were published."""
 
-    def retracted(self, stage: Stage, outputs: Sequence[Output]) -> None:
+    def retracted(self, stage: Stage, outputs: Outputs) -> None:
         """Outputs were taken back."""
 
     def settled(self, stage: Stage, ts: int) -> None:

@@ -32,8 +32,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output, Place
-from betimes.engine.news.outputs import OutputMaker
+from betimes.engine.news.making import OutputMaker
+from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs, Place, Remembered
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
@@ -146,10 +146,12 @@ class Replay(msgspec.Struct):
     at: int
     """The newest arrival among what was handled."""
     on_demand: bool
-    why: str = ""
-    """Why outputs are gone; empty if each output says so itself."""
+    why: str | list[str] = ""
+    """Why outputs are gone: all of them, or each of those that did not come again."""
     old: list[Output] = []
     new: list[Output] = []
+    stay: set[str] = set()
+    """Which of the old outputs are also among the new ones."""
     handled: int = 0
     spared: int = 0
     """Events that did not have to be handled again."""
@@ -159,7 +161,27 @@ class Replay(msgspec.Struct):
     """Seconds to handle an event."""
 
 
-Told = Replay | list[Output]
+class ColumnReplay(Replay):
+    """The result of going back, as columns: only what has changed."""
+
+    gone: Outputs = NO_OUTPUTS
+    fresh: Outputs = NO_OUTPUTS
+
+
+Told = Replay | Outputs
+
+
+class Joined(NamedTuple):
+    """Input events, notices and outputs of other stages, in the order of their arrival."""
+
+    batch: EventBatch
+    """Columns for the ordering unit."""
+    at: Ints
+    was: Ints
+    """Where the input events are."""
+    now: Ints
+    """Where the outputs are."""
+    outputs: Outputs
 
 
 class Handed(Protocol):
@@ -175,8 +197,8 @@ class Handed(Protocol):
     def event(self, row: int) -> Event:
         """The event itself, with its payload."""
 
-    def output(self, row: int) -> Output | None:
-        """The output of another stage behind it; None for an input event."""
+    def output(self, row: int) -> str | None:
+        """The identity of the output of another stage behind it; None for an input event."""
 
     def pick(self, rows: Ints) -> Any:
         """Some of them, of the same kind."""
@@ -210,13 +232,13 @@ class Tactic(Protocol):
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         """Forget what was handled before a time; return the outputs that are forgotten."""
 
-    def outputs(self) -> Iterable[Output]:
+    def outputs(self) -> Outputs:
         """All outputs that are remembered, in a fixed order."""
 
     def state_of(self) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data; outputs are kept by the driver."""
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         """Resume from what `state_of` kept, with the outputs in the same order."""
 
     @property
@@ -230,14 +252,8 @@ class Tactic(Protocol):
 class UpperTactic(Tactic, Protocol):
     """A tactic that can also run above the first level, on what other detectors publish."""
 
-    def join(
-        self, arrivals: Arrivals, joined: EventBatch, at: Ints, was: Ints, made: dict[int, Output]
-    ) -> Arrivals:
-        """Arrivals with outputs of other stages among them.
-
-        `joined` has the columns of both, `at` their arrivals; `was` says where the input events
-        are now, `made` where the outputs are.
-        """
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        """Arrivals with outputs of other stages among them."""
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
         """An output from below was taken back: return its row if it waits, else disturb its key."""

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output, Place
+from betimes.engine.news.outputs import Outputs, Place
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -50,7 +50,7 @@ class CodedEvents:
         (event,) = self._store.find(self.events[NUMBER, row : row + 1]).rows()
         return event
 
-    def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
+    def output(self, row: int) -> str | None:  # noqa: ARG002 - all are input events
         return None
 
     def pick(self, rows: Ints) -> CodedEvents:
@@ -78,11 +78,35 @@ class ColumnSegment(msgspec.Struct):
     events: Ints
     own: Floats
     undo: Ints
-    outputs: list[Output] = []
+    outputs: list[Outputs] = []
+    """What they made, in pieces; the key of each is its number."""
 
     @property
     def first(self) -> tuple[int, int]:
         return int(self.events[TS, 0]), int(self.events[ARRIVAL, 0])
+
+    def give_up(self, todo: npt.NDArray[np.bool_]) -> list[Outputs]:
+        """Outputs of these keys are no longer held; return them."""
+        gone, left = [], []
+        for outputs in self.outputs:
+            mine = todo[outputs.keys]
+            gone.append(outputs.pick(np.flatnonzero(mine)))
+            left.append(outputs.pick(np.flatnonzero(~mine)))
+        self.outputs = [outputs for outputs in left if len(outputs)]
+        return gone
+
+    def keep(self, old: Outputs, stays: dict[str, int]) -> None:
+        """Hold outputs as they were, where they came again; `stays` has their rows."""
+        kept = []
+        for outputs in self.outputs:
+            again = [row for row, match in enumerate(outputs.ids) if match in stays]
+            if again:
+                rows = [stays[outputs.ids[row]] for row in again]
+                others = np.delete(np.arange(len(outputs)), again)
+                kept += [outputs.pick(others), old.pick(np.array(rows, np.int64))]
+            else:
+                kept.append(outputs)
+        self.outputs = [outputs for outputs in kept if len(outputs)]
 
     def extend(self, more: CodedEvents) -> None:
         """Add events that follow all others."""

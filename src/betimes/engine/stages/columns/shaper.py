@@ -20,19 +20,17 @@ class Shaper:
         self._program = program
         self._plain = pattern.select is None and all(len(step.takes) == 1 for step in program.steps)
 
-    def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]]:
+    def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]] | pa.Table:
         """The payloads of matches, from the events of each step."""
         if self._plain and all(isinstance(batch.payload, pa.Table) for batch in bound):
-            names, columns = [], []
+            columns: dict[str, Any] = {}
             for step, batch in zip(self._program.steps, bound, strict=True):
-                names.append(f"{step.name}.ts")
-                columns.append(batch.ts.tolist())
+                columns[f"{step.name}.ts"] = pa.array(batch.ts)
                 assert isinstance(batch.payload, pa.Table)
                 for column in batch.payload.column_names:
                     if column != "ts":
-                        names.append(f"{step.name}.{column}")
-                        columns.append(batch.payload[column].to_pylist())
-            return [dict(zip(names, row)) for row in zip(*columns, strict=True)]  # noqa: B905 - slow
+                        columns[f"{step.name}.{column}"] = batch.payload[column]
+            return pa.table(columns)
         rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
         return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
 

@@ -13,14 +13,13 @@ no difference: only what has changed is ever published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.news import TIME, Output
-from betimes.engine.news.outputs import encode
+from betimes.engine.news.digests import encode
+from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Outputs, Place, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
@@ -28,9 +27,9 @@ from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.columns.store import Store
-from betimes.engine.stages.tactic import END, Ints, Moment, Replay, Setting, Told
+from betimes.engine.stages.tactic import END, ColumnReplay, Ints, Moment, Setting, Told
 from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.event import Event
+from betimes.model.batch import EventBatch
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
@@ -121,7 +120,7 @@ class ColumnTactic:
         before = (events[TS] < ts) | ((events[TS] == ts) & (events[ARRIVAL] < arrival)) | passed
         return int(before.sum())
 
-    def _append(self, events: CodedEvents) -> list[Output]:
+    def _append(self, events: CodedEvents) -> Outputs:
         """Handle events that follow all others."""
         self._setting.counts.handled += len(events)
         if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
@@ -135,44 +134,56 @@ class ColumnTactic:
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
         return self._commit(matches, events.events, segment)
 
-    def _go_back(self, late: CodedEvents) -> Replay:
+    def _go_back(self, late: CodedEvents) -> ColumnReplay:
         """Put late events in their places, and handle their keys again from there on."""
         began, counts, events = self._setting.time(), self._setting.counts, late.events
         affected = self._segments[self._insert(late) :]
         todo = np.zeros(len(self._runs.heads), np.bool_)
         todo[events[KEY]] = True
         found = np.zeros_like(todo)
-        replay = Replay(None, late.place(0), int(events[AT].max()), on_demand=True)
+        replay = ColumnReplay(None, late.place(0), -1, on_demand=True)
+        undone = []
         for segment in affected:
             segment.undo = self._runs.go_back(segment.undo, todo, found)
-            mine = [output for output in segment.outputs if todo[output.key]]
-            if mine:
-                gone = set(map(id, mine))
-                segment.outputs = [o for o in segment.outputs if id(o) not in gone]
-                replay.old += mine
+            undone += segment.give_up(todo)
         self._runs.disturb(events[KEY], events[AT])
-        self._outputs.unmake(replay.old)
-        known = {(output.id, output.place): output for output in replay.old}
+        old = Outputs.concat(undone)
+        self._outputs.unmake(old)
+        made = []
         for segment in affected:
             matches, undo = self._runs.handle(segment.events, segment.own, segment.stamp, todo)
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
-            replay.new += self._commit(matches, segment.events, segment, known)
+            made.append(self._commit(matches, segment.events, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
-        self._say_why(replay, events)
+        self._compare(replay, old, Outputs.concat(made), affected)
+        replay.why = self._why(replay.gone, events)
         counts.replays += int(todo.sum())
         counts.replayed += replay.handled
         counts.replaying += self._setting.time() - began
         return replay
 
-    def _say_why(self, replay: Replay, late: Ints) -> None:
+    def _compare(
+        self, replay: ColumnReplay, old: Outputs, new: Outputs, affected: list[ColumnSegment]
+    ) -> None:
+        """What has changed; outputs that came again stay what they were."""
+        known = {match: row for row, match in enumerate(old.ids)}
+        again = [(row, known[match]) for row, match in enumerate(new.ids) if match in known]
+        places, before = (new.places, old.places) if again else ([], [])
+        same = {row: was for row, was in again if places[row] == before[was]}
+        replay.fresh = new.pick(_others(len(new), same))
+        replay.gone = old.pick(_others(len(old), same.values()))
+        if same:
+            stays = {new.ids[row]: was for row, was in same.items()}
+            for segment in affected:
+                segment.keep(old, stays)
+
+    def _why(self, gone: Outputs, late: Ints) -> list[str]:
         """Outputs that did not come again were undone by the late event of their key."""
-        stay = set(map(id, replay.new))
-        gone = [output for output in replay.old if id(output) not in stay]
-        if gone:
-            number = dict(zip(late[KEY].tolist(), late[NUMBER].tolist(), strict=True))
-            causes = self._store.find(np.array([number[output.key] for output in gone]))
-            for output, cause in zip(gone, causes.rows_without_payload(), strict=True):
-                output.why = f"late {cause.type} at {cause.ts}"
+        if not len(gone):
+            return []
+        number = dict(zip(late[KEY].tolist(), late[NUMBER].tolist(), strict=True))
+        causes = self._store.find(np.array([number[int(key)] for key in gone.keys]))
+        return [f"late {cause.type} at {cause.ts}" for cause in causes.rows_without_payload()]
 
     def _insert(self, late: CodedEvents) -> int:
         """Merge late events into their segments; return the first of these."""
@@ -189,51 +200,44 @@ class ColumnTactic:
             self._segments[number].insert(late.pick(np.flatnonzero(at == number)))
         return int(at.min())
 
-    def _commit(
-        self,
-        matches: Ints,
-        handled: Ints,
-        segment: ColumnSegment,
-        known: dict[tuple[str, Any], Output] | None = None,
-    ) -> list[Output]:
-        """The outputs of matches that these events completed; known outputs stay."""
-        if not matches.shape[1]:
-            return []
-        told = handled[:, matches[kernel.TOLD]]
+    def _commit(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
+        """The outputs of matches that these events completed."""
         count = matches.shape[1]
+        if not count:
+            return NO_OUTPUTS
+        told = handled[:, matches[kernel.TOLD]]
         every = self._store.find(matches[kernel.EVENTS :].ravel())
         bound = [every.part(low, low + count) for low in range(0, len(every), count)]
-        payloads = self._shaper.payloads(bound)
-        causes = bound[-1].rows_without_payload()
-        if not self._program.uniform:
-            causes = self._tellers(told, matches[kernel.DUE])
-        at = matches[kernel.NEWEST]
-        due = matches[kernel.DUE]
-        for number in np.flatnonzero(due >= 0).tolist():
-            at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-        values, codes = self._keys.values, told[KEY].tolist()
-        columns = (told[TS], told[ARRIVAL], due)
-        places = [
-            (ts, 0, arrival) if until < 0 else (until, TIME, encode(values[code]))
-            for ts, arrival, until, code in zip(*(c.tolist() for c in columns), codes, strict=True)
-        ]
-        times = bound[-1].ts.tolist()
-        events = [Event(self._type, ts, p) for ts, p in zip(times, payloads, strict=True)]
-        keys = (values[code] for code in codes)
-        outputs = self._outputs.make_all(events, places, causes, at, keys, codes)
-        if known:
-            outputs = [known.get((output.id, output.place), output) for output in outputs]
-        segment.outputs += outputs
+        last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
+        types = last.type_names() if self._program.uniform else self._tellers(told, due)
+        timed = due >= 0
+        causes = told[[TS, ARRIVAL, KEY]]
+        if timed.any():
+            for number in np.flatnonzero(timed).tolist():
+                at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
+            causes = np.where(timed, np.stack((due, np.full(count, -1), told[KEY])), causes)
+        values, codes = self._keys.values, told[KEY]
+
+        def places() -> list[Place]:
+            return [
+                (ts, 0, arrival) if arrival >= 0 else (ts, TIME, encode(values[code]))
+                for ts, arrival, code in zip(*causes.tolist(), strict=True)
+            ]
+
+        payload = self._shaper.payloads(bound)
+        events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
+        outputs = self._outputs.make_columns(events, causes, places, types, at, values, codes)
+        segment.outputs.append(outputs)
         return outputs
 
-    def _tellers(self, told: Ints, due: Ints) -> list[Event]:
-        """What completed matches: an event, or time."""
-        found = [Event("time", ts) for ts in due.tolist()]
+    def _tellers(self, told: Ints, due: Ints) -> list[str]:
+        """The types of what completed matches: an event, or time."""
+        found = ["time"] * len(due)
         rows = np.flatnonzero(due < 0)
         if len(rows):
-            events = self._store.find(told[NUMBER, rows]).rows_without_payload()
-            for row, event in zip(rows.tolist(), events, strict=True):
-                found[row] = event
+            names = self._store.find(told[NUMBER, rows]).type_names()
+            for row, name in zip(rows.tolist(), names, strict=True):
+                found[row] = name
         return found
 
     # Memory
@@ -250,13 +254,13 @@ class ColumnTactic:
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.count)
         self._store.forget(needed, bound)
 
-    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+    def forget(self, before: int) -> Iterable[Outputs]:
         count = 0
         while count < len(self._segments) - 1 and self._segments[count + 1].first[0] < before:
             count += 1
         gone = self._segments[:count]
         del self._segments[:count]
-        return [segment.outputs for segment in gone]
+        return [outputs for segment in gone for outputs in segment.outputs]
 
     @property
     def remembered(self) -> int:
@@ -268,13 +272,13 @@ class ColumnTactic:
 
     # Checkpoints
 
-    def outputs(self) -> Iterable[Output]:
-        return [output for segment in self._segments for output in segment.outputs]
+    def outputs(self) -> Outputs:
+        return Outputs.concat([each for segment in self._segments for each in segment.outputs])
 
     def state_of(self) -> dict[str, Any]:
         return {
             "segments": [
-                (s.stamp, s.events, s.own, s.undo, len(s.outputs)) for s in self._segments
+                (s.stamp, s.events, s.own, s.undo, sum(map(len, s.outputs))) for s in self._segments
             ],
             "runs": self._runs.state_of(),
             "keys": self._keys.values,
@@ -284,9 +288,9 @@ class ColumnTactic:
             "numbers": (self._stamp, self._passed),
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         self._segments = [
-            ColumnSegment(stamp, events, own, undo, list(islice(outputs, count)))
+            ColumnSegment(stamp, events, own, undo, [outputs.next(count)])
             for stamp, events, own, undo, count in kept["segments"]
         ]
         self._runs.resume(kept["runs"])
@@ -297,3 +301,10 @@ class ColumnTactic:
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)
         self._stamp, self._passed = kept["numbers"]
+
+
+def _others(count: int, rows: Collection[int]) -> Ints:
+    """All rows but these."""
+    left = np.ones(count, np.bool_)
+    left[list(rows)] = False
+    return np.flatnonzero(left)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
-from betimes.engine.news.outputs import encode
+from betimes.engine.news.digests import encode
 from betimes.engine.stages.rows.detectors import Detectors
 
 

@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from betimes.engine.news.news import TIME, Output, Place
-from betimes.engine.news.outputs import encode
+from betimes.engine.news.digests import encode
+from betimes.engine.news.outputs import TIME, Output, Place
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.spacing import Costs, parse_snapshots
 from betimes.engine.snapshots.states import ABSENT, Snapshot
@@ -138,7 +138,7 @@ class Handling:
         make = self._outputs.make
         for number, items in _by_row(made):
             key = events.key(number)
-            place, cause = events.place(number), events.events[number]
+            place, cause = events.place(number), events.events[number].type
             at = when.made(start + number)
             mine = []
             if self.timed and type(items[0]) is Due:
@@ -235,11 +235,11 @@ class Handling:
         """Outputs of deadlines, made once time had come there and everything before was known."""
         outputs = []
         for ts, items in groupby(made, key=attrgetter("ts")):
-            cause, event = (ts, TIME, encode(key)), Event("time", ts)
+            cause = (ts, TIME, encode(key))
             when = self._outputs.path.reaches(ts)
             when = min(at, max(when, newest)) if max(when, newest) >= 0 else at
             outputs += [
-                self._outputs.make(due.event, n, cause, event, when, key)
+                self._outputs.make(due.event, n, cause, "time", when, key)
                 for n, due in enumerate(items)
             ]
         return outputs
@@ -306,13 +306,14 @@ class Handling:
             before = max([newest, *at[finished:number]])
             newest = max(before, at[number])
             finished = number + 1
-            place, cause = events.place(rows[number]), events.events[rows[number]]
+            place, cause = events.place(rows[number]), events.events[rows[number]].type
             if self.timed and type(items[0]) is Due:
                 due, items = _split_due(items)
                 after += self._make_due(due, key, before, newest)
             for n, event in enumerate(items):
                 after.append(self._outputs.make(event, n, place, cause, newest, key))
-        after = self._outputs.again(old, after)
+        after, stay = self._outputs.again(old, after)
+        replay.stay |= stay
         segment.outputs[key] = after
         replay.new += after
         replay.at = max(newest, max(at[finished:], default=newest))

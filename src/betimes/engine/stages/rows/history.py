@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.news import Output, Place
+from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.states import Snapshot
 from betimes.model.coded import pick
 from betimes.model.event import Event
@@ -44,7 +44,7 @@ class EventRows:
         events: list[Event],
         at: Ints,
         keys: list[Any] | None,
-        outputs: dict[int, Output] | None = None,
+        outputs: dict[int, str] | None = None,
     ) -> None:
         self.ts = ts
         self.rank = rank
@@ -53,7 +53,7 @@ class EventRows:
         self.at = at
         self.keys = keys
         self.outputs = outputs or {}
-        """Which rows are outputs of other stages, while they are handed out."""
+        """Which rows are outputs of other stages, and which outputs, while they are handed out."""
 
     @classmethod
     def nothing(cls) -> EventRows:
@@ -71,7 +71,7 @@ class EventRows:
     def event(self, row: int) -> Event:
         return self.events[row]
 
-    def output(self, row: int) -> Output | None:
+    def output(self, row: int) -> str | None:
         return self.outputs.get(row)
 
     def some(self, rows: list[int]) -> list[Event]:

@@ -7,20 +7,19 @@ back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Output, Outputs, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.tactic import Disturbance, Ints, Moment, Setting, Told
+from betimes.engine.stages.tactic import Disturbance, Ints, Joined, Moment, Setting, Told
 from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.batch import EventBatch
 from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
 from betimes.ordering.clock import EVERY
@@ -61,25 +60,24 @@ class RowTactic:
 
         return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
 
-    def join(
-        self, arrivals: Arrivals, joined: EventBatch, at: Ints, was: Ints, made: dict[int, Output]
-    ) -> Arrivals:
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        made = dict(zip(joined.now.tolist(), joined.outputs.rows, strict=True))
         mine, events = list(made), [output.event for output in made.values()]
         keys: list[Any] | None = None
         if arrivals.keys is not None:
             keys = [self._key(output) for output in made.values()]
         if arrivals.events:
-            mine = was[arrivals.wanted].tolist() + mine
+            mine = joined.was[arrivals.wanted].tolist() + mine
             events = arrivals.events + events
             keys = None if keys is None or arrivals.keys is None else arrivals.keys + keys
         order = sorted(range(len(mine)), key=mine.__getitem__)
 
         def event(index: int) -> Event:
             known = made.get(index)
-            return known.event if known else arrivals.event(int(was.searchsorted(index)))
+            return known.event if known else arrivals.event(int(joined.was.searchsorted(index)))
 
         return Arrivals(
-            joined, at, np.array(pick(mine, order), np.int64), pick(events, order),
+            joined.batch, joined.at, np.array(pick(mine, order), np.int64), pick(events, order),
             None if keys is None else pick(keys, order), event, made,
         )  # fmt: skip
 
@@ -125,7 +123,7 @@ class RowTactic:
                 assert isinstance(tie, list)
                 _, rank[index], tie[index] = output.place
                 del self._rows_below[output.id]
-                taken.outputs[index] = output
+                taken.outputs[index] = output.id
         return taken, rows
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
@@ -173,10 +171,10 @@ class RowTactic:
             counts.replaying += self._setting.time() - began
             yield replay
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
-        yield list(chain.from_iterable(handling.append(events, behind, certain)))
+        yield Outputs.of(list(chain.from_iterable(handling.append(events, behind, certain))))
         if handling.timed:
             due = handling.run_out(moment.time, _known(events, disturbed), moment.last)
-            yield list(chain.from_iterable(due))
+            yield Outputs.of(list(chain.from_iterable(due)))
         touched = set(disturbed)
         if len(events):
             touched.update([None] if events.keys is None else events.keys)
@@ -204,24 +202,25 @@ class RowTactic:
 
     # Checkpoints
 
-    def outputs(self) -> Iterable[Output]:
-        for segment in self._history.segments:
-            yield from chain.from_iterable(segment.outputs.values())
+    def outputs(self) -> Outputs:
+        made = (each for segment in self._history.segments for each in segment.outputs.values())
+        return Outputs.of(list(chain.from_iterable(made)))
 
     def state_of(self) -> dict[str, Any]:
         return {
             "waiting": self._waiting.state_of(),
-            "below": {row: output.state_of() for row, output in self._from_below.items()},
+            "below": (list(self._from_below), Outputs.of([*self._from_below.values()]).state_of()),
             "segments": [_written(segment) for segment in self._history.segments],
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
             "passed": self._handling.passed,
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else EventRows(*events))
-        self._from_below = {row: Output.resumed(o) for row, o in kept["below"].items()}
+        below, from_below = kept["below"]
+        self._from_below = dict(zip(below, Outputs.resumed(from_below).rows, strict=True))
         self._rows_below = {output.id: row for row, output in self._from_below.items()}
         self._history.segments = [_read(state, outputs) for state in kept["segments"]]
         self._history.last = kept["last"]
@@ -245,13 +244,13 @@ def _written(segment: RowSegment) -> dict[str, Any]:
     }
 
 
-def _read(state: dict[str, Any], outputs: Iterator[Output]) -> RowSegment:
+def _read(state: dict[str, Any], outputs: Remembered) -> RowSegment:
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
         segment.extend(EventRows(*state["columns"]))
     segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
-    segment.outputs = {key: list(islice(outputs, n)) for key, n in state["outputs"].items()}
+    segment.outputs = {key: outputs.rows(n) for key, n in state["outputs"].items()}
     return segment
 
 

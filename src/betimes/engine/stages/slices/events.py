@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from betimes.engine.news.news import Output, Place
+from betimes.engine.news.outputs import Place
 from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -43,18 +43,17 @@ class Slice:
     def event(self, row: int) -> Event:
         return self.batch[row]
 
-    def output(self, row: int) -> Output | None:  # noqa: ARG002 - all are input events
+    def output(self, row: int) -> str | None:  # noqa: ARG002 - all are input events
         return None
 
     def places(self, rows: list[int]) -> list[Place]:
         ts, arrival = self.batch.ts[rows].tolist(), self.arrival[rows].tolist()
         return [(time, 0, number) for time, number in zip(ts, arrival, strict=True)]
 
-    def causes(self, rows: list[int]) -> list[Event]:
-        """The events of these rows, with only their types and times."""
-        batch = self.batch
-        codes, ts = batch.codes[rows].tolist(), batch.ts[rows].tolist()
-        return [Event(batch.types[code], time) for code, time in zip(codes, ts, strict=True)]
+    def types(self, rows: list[int]) -> list[str]:
+        """The types of the events of these rows."""
+        types = self.batch.types
+        return [types[code] for code in self.batch.codes[rows].tolist()]
 
     def part(self, low: int, high: int) -> Slice:
         if low == 0 and high == len(self):

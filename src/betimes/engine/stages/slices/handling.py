@@ -9,12 +9,11 @@ ends at the first later segment where the state is the same as before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Output
 from betimes.engine.snapshots.spacing import LONGEST, parse_snapshots
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.stages.execution import Done, Execution
@@ -126,9 +125,8 @@ class SliceHandling:
         rows, derived = made
         if not rows:
             return []
-        places, causes = events.places(rows), events.causes(rows)
-        key = repeat(history.key)
-        return self._outputs.make_all(derived, places, causes, newest[rows], key, key)
+        places, types, at = events.places(rows), events.types(rows), newest[rows].tolist()
+        return self._outputs.make_all(derived, places, types, at, history.key)
 
     # Back
 
@@ -174,7 +172,8 @@ class SliceHandling:
         made = self._note(history, events, done)
         newest = np.maximum(np.maximum.accumulate(events.at), replay.at)
         now = self._commit(history, made, events, newest)
-        after = self._outputs.again(old, now)
+        after, stay = self._outputs.again(old, now)
+        replay.stay |= stay
         segment.outputs = after
         replay.handled += len(events)
         replay.old += old

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.engine.news.news import Output, Place
+from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.stages.slices.events import Slice

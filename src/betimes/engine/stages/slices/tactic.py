@@ -14,13 +14,12 @@ all later ones again: once per batch, however many events were late.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Output, Outputs, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.reading.keys import Keys, has_column, key_codes
@@ -119,7 +118,7 @@ class SliceTactic:
                 made += outputs
         if len(parts) > 1:
             made.sort(key=attrgetter("cause"))
-        yield made
+        yield Outputs.of(made)
         self._handling.costs.note_batch(disturbed, breaches, max(len(parts), 1))
 
     def _by_key(self, events: Slice) -> list[tuple[Any, Slice]]:
@@ -139,7 +138,7 @@ class SliceTactic:
         """Put late events in their places, and replay."""
         began = self._setting.time()
         landed = history.insert(late)
-        place, (cause,) = late.place(0), late.causes([0])
+        place, cause = late.place(0), Event(late.types([0])[0], int(late.ts[0]))
         disturbance = Disturbance(
             landed[0], landed[-1], place, ("late", cause), -1,
             breach=place[0] <= moment.final_to,
@@ -180,8 +179,8 @@ class SliceTactic:
 
     # Checkpoints
 
-    def outputs(self) -> Iterable[Output]:
-        return [output for segment in self._segments for output in segment.outputs]
+    def outputs(self) -> Outputs:
+        return Outputs.of([output for segment in self._segments for output in segment.outputs])
 
     def state_of(self) -> dict[str, Any]:
         handling = self._handling
@@ -194,7 +193,7 @@ class SliceTactic:
             ],
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
@@ -204,7 +203,7 @@ class SliceTactic:
             for start, saved, events, count in segments:
                 segment = SliceSegment(start, saved)
                 segment.extend(Slice.resumed(events))
-                segment.outputs = list(islice(outputs, count))
+                segment.outputs = outputs.rows(count)
                 history.segments.append(segment)
 
 

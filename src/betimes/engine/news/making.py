@@ -1,0 +1,223 @@
+"""Committing outputs: an event that a detector made gets its identity, its place and its time.
+
+Identity is content: the same output made again, after a replay or a restart, is the same output.
+A number tells equal outputs apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.engine.news.digests import Digests, digest_all, encode
+from betimes.engine.news.digests.columns import pairs_of
+from betimes.engine.news.outputs import (
+    COPY,
+    Output,
+    Outputs,
+    Place,
+    Places,
+)
+from betimes.engine.news.path import Path
+from betimes.engine.node import Node
+from betimes.engine.options import EngineOptions
+from betimes.model import microseconds
+from betimes.model.batch import EventBatch
+from betimes.model.detector import DetectorError
+from betimes.model.event import Event
+from betimes.ordering import NEVER
+
+Ints = npt.NDArray[np.int64]
+
+_FEW = 8
+"""Fewer outputs than this are digested one by one: columns have a price of their own."""
+
+
+class OutputMaker:
+    """Makes the outputs of one detector."""
+
+    def __init__(self, node: Node, level: int, options: EngineOptions) -> None:
+        self.path = Path((NEVER, 0))
+        self.copies: dict[str, int] = {}
+        """Which numbers equal outputs have taken, as bits, by the digest of their content."""
+        self._name = node.name
+        self._digests = Digests(node.name)
+        self._is_batch = node.maker.kind == "batch"
+        self._level = level
+        self._retention = microseconds(options.retention)
+        self._grouped = options.by is not None
+        self._group_of = partial(node.group, grouped=self._grouped)
+
+    def make(
+        self, event: Event, n: int, cause: Place, cause_type: str, at: int, key: Any
+    ) -> Output:
+        """The n-th event made from a cause, when the event with number `at` had arrived."""
+        clock, slack = self.path.at(at)
+        base = self._digest(event, n, cause, key)
+        copy = self._number(base)
+        if clock == NEVER:
+            clock = cause[0]
+        early = cause[0] + slack - clock
+        # By position: this runs for every output, and keywords would take a third of the time.
+        return Output(
+            f"{base}-{copy}" if copy else base, event,
+            (event.ts, self._level, self._tie(key, cause, n)), cause, cause_type, at, clock, slack,
+            early if early > 0 else 0, self._group_of(key), key, copy,
+        )  # fmt: skip
+
+    def make_all(
+        self,
+        events: list[Event],
+        causes: list[Place],
+        cause_types: list[str],
+        at: list[int],
+        key: Any,
+    ) -> list[Output]:
+        """What a key made at once; those of one cause are adjacent."""
+        before, n = None, 0
+        outputs = []
+        rows = zip(events, causes, cause_types, at, strict=True)
+        for event, cause, cause_type, seen in rows:
+            n = n + 1 if cause == before else 0
+            before = cause
+            outputs.append(self.make(event, n, cause, cause_type, seen, key))
+        return outputs
+
+    def make_columns(
+        self,
+        events: EventBatch,
+        causes: Ints,
+        cause_places: Places,
+        cause_types: Sequence[str],
+        at: Ints,
+        keys: list[Any],
+        codes: Ints,
+    ) -> Outputs:
+        """Many at once, as columns: events of one type, with a table of payloads.
+
+        `causes` has numbers that tell the places of causes apart, the first of which is the time;
+        those of one cause are adjacent. The key of each output is `keys[code]`.
+        """
+        clocks, slacks = self.path.at_all(at)
+        times = causes[0]
+        clocks = np.where(clocks == NEVER, times, clocks)
+        n = _numbered(causes)
+        bases = self._digest_all(events, causes, cause_places, n, keys, codes)
+        copies = self._number_all(bases)
+        ids = bases
+        if copies.any():
+            pairs = zip(bases, copies.tolist(), strict=True)
+            ids = [f"{base}-{copy}" if copy else base for base, copy in pairs]
+        early = np.maximum(times + slacks - clocks, 0)
+        numbers = np.stack((events.ts, times, at, clocks, slacks, early, copies))
+        level, name = self._level, self._name
+
+        def places() -> list[Place]:
+            found = cause_places if isinstance(cause_places, list) else cause_places()
+            rows = zip(events.ts.tolist(), found, n.tolist(), strict=True)
+            return [(ts, level, (name, cause, which)) for ts, cause, which in rows]
+
+        groups = None
+        if self._grouped:
+            groups = [self._group_of(keys[code]) for code in codes.tolist()]
+        return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
+
+    def _tie(self, key: Any, cause: Place, n: int) -> tuple[Any, ...]:
+        if self._is_batch:
+            return self._name, encode(key), cause, n
+        return self._name, cause, n
+
+    # Identity
+
+    def _digest(self, event: Event, n: int, cause: Place, key: Any) -> str:
+        ts = event.ts
+        # Equal ones may already be forgotten, so the cause tells them apart.
+        more = (cause, n) if ts < cause[0] - self._retention else None
+        try:
+            return self._digests.digest(event.type, ts, key, event.payload, more)
+        except (TypeError, OverflowError) as error:
+            raise DetectorError(
+                f"detector {self._name!r} made a {event.type!r} event at {ts} whose payload "
+                f"cannot be written: {error}; use numbers, text, lists and dictionaries"
+            ) from error
+
+    def _digest_all(
+        self,
+        events: EventBatch,
+        causes: Ints,
+        cause_places: Places,
+        n: Ints,
+        keys: list[Any],
+        codes: Ints,
+    ) -> list[str]:
+        payload = events.payload
+        old = events.ts < causes[0] - self._retention
+        if isinstance(payload, pa.Table) and len(events) >= _FEW and not old.any():
+            used, where = np.unique(codes, return_inverse=True)
+            words = pairs_of([keys[code] for code in used.tolist()])[:, where]
+            return digest_all(self._digests, events.types[0], events.ts, words, payload)
+        places = cause_places if isinstance(cause_places, list) else cause_places()
+        rows = zip(events.rows(), n.tolist(), places, codes.tolist(), strict=True)
+        return [self._digest(event, which, cause, keys[code]) for event, which, cause, code in rows]
+
+    def _number(self, base: str) -> int:
+        """Its number among its equals."""
+        taken = self.copies.get(base, 0)
+        copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
+        self.copies[base] = taken | 1 << copy
+        return copy
+
+    def _number_all(self, bases: list[str]) -> Ints:
+        if len(set(bases)) == len(bases) and self.copies.keys().isdisjoint(bases):
+            self.copies.update(dict.fromkeys(bases, 1))
+            return np.zeros(len(bases), np.int64)
+        return np.array([self._number(base) for base in bases], np.int64)
+
+    # Again
+
+    def again(self, old: list[Output], new: list[Output]) -> tuple[list[Output], set[str]]:
+        """What is made now, where what was known, and unmade, stays what it was; and which stay."""
+        known = {(output.id, output.place): output for output in old}
+        found = [known.get((output.id, output.place), output) for output in new]
+        stay = {output.id for output, now in zip(found, new, strict=True) if output is not now}
+        return found, stay
+
+    def unmake(self, outputs: Iterable[Output]) -> None:
+        """Free the numbers of outputs that a replay may make again, or that are forgotten."""
+        if isinstance(outputs, Outputs) and not outputs.made_one_by_one:
+            self._free(zip(outputs.bases, outputs.numbers[COPY].tolist(), strict=True))
+        else:
+            self._free((output.base, output.copy) for output in outputs)
+
+    def _free(self, numbered: Iterable[tuple[str, int]]) -> None:
+        copies = self.copies
+        for base, copy in numbered:
+            taken = copies.pop(base, 0) & ~(1 << copy)
+            if taken:
+                copies[base] = taken
+
+    def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
+        """Outputs that were unmade stay after all; a new one that took its number gets another."""
+        for output in outputs:
+            base = output.base
+            taken = self.copies.get(base, 0)
+            if taken >> output.copy & 1:
+                thief = next(o for o in new if o.id == output.id and o is not output)
+                thief.copy = taken.bit_length()
+                thief.id = f"{base}-{thief.copy}"
+                taken |= 1 << thief.copy
+            self.copies[base] = taken | 1 << output.copy
+
+
+def _numbered(causes: Ints) -> Ints:
+    """The number of each among those of its cause."""
+    count = causes.shape[1]
+    new = np.ones(count, np.bool_)
+    new[1:] = (causes[:, 1:] != causes[:, :-1]).any(axis=0)
+    at = np.arange(count)
+    return at - np.maximum.accumulate(np.where(new, at, 0))

@@ -1,0 +1,73 @@
+"""The path of clock and slack through the arrivals of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+class Path:
+    """Clock and slack of a stage along the arrivals of a batch."""
+
+    __slots__ = ("_arrivals", "_before", "_bounds", "_clocks", "_dense", "_first", "_slacks")
+
+    def __init__(
+        self,
+        before: tuple[int, int],
+        arrivals: Ints = _NONE,
+        clocks: Ints = _NONE,
+        slacks: Ints = _NONE,
+        bounds: Ints = _NONE,
+        *,
+        increasing: bool = False,
+    ) -> None:
+        self._before = before
+        self._arrivals = arrivals
+        self._clocks = clocks
+        self._slacks = slacks
+        self._bounds = bounds
+        """How far time had come before the batch, then after each arrival; empty if unused."""
+        self._first = int(arrivals[0]) if len(arrivals) else 0
+        as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
+        # Outputs from below carry the number of an input event, and others may be missing here.
+        self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
+
+    def at(self, arrival: int) -> tuple[int, int]:
+        """Clock and slack when the event with this number had arrived."""
+        count = len(self._arrivals)
+        # Most stages see every arrival; then its number is its index.
+        index = arrival - self._first
+        if not (self._dense and 0 <= index < count):
+            index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
+        if index < 0:
+            return self._before
+        return int(self._clocks[index]), int(self._slacks[index])
+
+    def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
+        """Clock and slack when the events with these numbers had arrived."""
+        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
+        index = self._arrivals.searchsorted(arrivals, side="right") - 1
+        known = np.flatnonzero(index >= 0)
+        clocks[known], slacks[known] = self._clocks[index[known]], self._slacks[index[known]]
+        return clocks, slacks
+
+    def reaches(self, ts: int) -> int:
+        """The arrival of the batch with which time reaches `ts`; -1 if it was there before."""
+        index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
+        return int(self._arrivals[index]) if index >= 0 else -1
+
+    @property
+    def time(self) -> int:
+        """How far time has come; -1 if nobody asks."""
+        return int(self._bounds[-1]) if len(self._bounds) else -1
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Clock and slack now."""
+        if not len(self._clocks):
+            return self._before
+        return int(self._clocks[-1]), int(self._slacks[-1])

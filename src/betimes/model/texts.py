@@ -1,0 +1,86 @@
+"""Payloads for readers: as JSON text, or as a struct with a column for each field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from betimes.model.batch import EventBatch, in_one
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON does not know, as one that it knows."""
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=plain)
+_FEW = 16
+"""Fewer rows than this are written one by one: columns have a price of their own."""
+
+
+def struct_of(events: EventBatch) -> pa.Array[Any] | None:
+    """The payloads as a struct of columns; None if the events do not have the same fields."""
+    payload = events.payload
+    if isinstance(payload, pa.Table):
+        if not payload.num_columns:
+            return None
+        columns = [in_one(column.unify_dictionaries()) for column in payload.columns]
+        return pa.StructArray.from_arrays(columns, names=payload.column_names)
+    if not payload or not payload[0]:
+        return None
+    names = payload[0].keys()
+    if not all(isinstance(name, str) for name in names):
+        return None
+    if any(row.keys() != names for row in payload[1:]):
+        return None
+    try:
+        return pa.StructArray.from_arrays(
+            [pa.array([row[name] for row in payload]) for name in names], names=list(names)
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def json_of(events: EventBatch) -> pa.Array[Any]:
+    """The payloads as JSON text."""
+    payload = events.payload
+    if payload is None:
+        return pa.array(["{}"] * len(events), pa.string())
+    if isinstance(payload, pa.Table):
+        if len(events) >= _FEW and payload.num_columns:
+            return _objects(payload)
+        payload = payload.to_pylist()
+    return pa.array(_lines(payload), pa.string())
+
+
+def _lines(values: Sequence[Any]) -> list[str]:
+    return _ENCODER.encode_lines(values).decode().split("\n")[:-1]
+
+
+def _objects(table: pa.Table) -> pa.Array[Any]:
+    """A JSON object for each row, without a Python object for any."""
+    pieces: list[Any] = []
+    for number, name in enumerate(table.column_names):
+        pieces.append(("," if number else "{") + _ENCODER.encode(name).decode() + ":")
+        pieces.append(_values(in_one(table[name].unify_dictionaries())))
+    joined: pa.Array[Any] = pc.binary_join_element_wise(*pieces, "}", "")
+    return joined
+
+
+def _values(column: Any) -> Any:
+    """The values of a column as JSON."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        text = column.cast(pa.string())
+        return text.fill_null("null") if column.null_count else text
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = column.dictionary_encode()
+    elif not pa.types.is_dictionary(kind):
+        return pa.array(_lines(column.to_pylist()), pa.string())
+    known = pa.array([*_lines(column.dictionary.to_pylist()), "null"], pa.string())
+    codes = column.indices
+    return known.take(codes.fill_null(len(known) - 1) if codes.null_count else codes)
