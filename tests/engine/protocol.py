@@ -14,13 +14,22 @@ from inspect import isfunction
 from typing import Any
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.news.news import Output, Place
-from betimes.engine.news.outputs import encode
+from betimes.engine.news.digests import encode
+from betimes.engine.news.news import News
+from betimes.engine.news.outputs import Output, Outputs, Place, Remembered
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
-from betimes.engine.stages.tactic import Ints, Moment, Replay, Setting, Told
-from betimes.model import Event, EventBatch
+from betimes.engine.stages.tactic import (
+    ColumnReplay,
+    Ints,
+    Joined,
+    Moment,
+    Replay,
+    Setting,
+    Told,
+)
+from betimes.model import Event
 from betimes.model.change import Change, content, fold
 from betimes.model.codec import dumps
 from betimes.testing.oracle import call, oracle, run_out
@@ -83,8 +92,8 @@ class Checked:
         self._tactic = make(setting)
         self._record: dict[Place, Event] = {}
         """The events that were handled, by place."""
-        self._told: dict[int, Output] = {}
-        """The outputs that were told and neither taken back nor forgotten, by object."""
+        self._told: dict[str, Place] = {}
+        """The outputs that were told and neither taken back nor forgotten."""
         self._reach = -1
 
     @property
@@ -121,15 +130,12 @@ class Checked:
     def put(self, row: int, arrivals: Arrivals) -> None:
         self._tactic.put(row, arrivals)
 
-    def join(
-        self, arrivals: Arrivals, joined: EventBatch, at: Ints, was: Ints, made: dict[int, Output]
-    ) -> Arrivals:
-        both: Arrivals = self._tactic.join(arrivals, joined, at, was, made)
-        assert len(both.batch) == len(both.at) == len(joined)
-        assert both.outputs == made
-        for index, output in made.items():
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        both: Arrivals = self._tactic.join(arrivals, joined)
+        assert len(both.batch) == len(both.at) == len(joined.batch)
+        for index, output in zip(joined.now.tolist(), joined.outputs, strict=True):
             assert both.event(index) == output.event
-        for index, row in enumerate(was.tolist()):
+        for index, row in enumerate(joined.was.tolist()):
             assert both.event(row) == arrivals.event(index)
         return both
 
@@ -158,12 +164,19 @@ class Checked:
             assert place not in self._record, "an event is handed out once"
             self._record[place] = events.event(row)
         for told in self._tactic.handle(events, moment):
-            new = told
-            if isinstance(told, Replay):
-                for output in told.old:
-                    assert self._told.pop(id(output), None), "a replay takes back what was told"
-                new = told.new
-            self._told |= {id(output): output for output in new}
+            old: Sequence[Output] = ()
+            new: Sequence[Output] = ()
+            if isinstance(told, ColumnReplay):
+                old, new = told.gone, told.fresh
+            elif isinstance(told, Replay):
+                old, new = told.old, told.new
+                both = {(o.id, o.place) for o in old} & {(o.id, o.place) for o in new}
+                assert {name for name, _ in both} == told.stay, "what comes again stays"
+            else:
+                new = told
+            for output in old:
+                assert self._told.pop(output.id, None), "a replay takes back what was told"
+            self._told |= {output.id: output.place for output in new}
             yield told
         self._check()
 
@@ -186,7 +199,8 @@ class Checked:
 
     def _check_told(self, outputs: list[Output]) -> None:
         """What is remembered was told, and the numbers of equal outputs are theirs alone."""
-        assert {id(output) for output in outputs} == set(self._told), "told is not remembered"
+        known = {output.id: output.place for output in outputs}
+        assert known == self._told, "told is not remembered"
         copies: dict[str, int] = {}
         for output in outputs:
             bit = 1 << output.copy
@@ -204,26 +218,23 @@ class Checked:
         for outputs in self._tactic.forget(before):
             for output in outputs:
                 assert output.cause[0] < before, "somebody may still ask for it"
-                del self._told[id(output)]
+                del self._told[output.id]
             yield outputs
 
     # Checkpoints
 
-    def outputs(self) -> Iterable[Output]:
-        outputs: Iterable[Output] = self._tactic.outputs()
+    def outputs(self) -> Outputs:
+        outputs: Outputs = self._tactic.outputs()
         return outputs
 
     def state_of(self) -> dict[str, Any]:
         return {"tactic": self._tactic.state_of(), "record": self._record, "reach": self._reach}
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
-        every = list(outputs)
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         self._record, self._reach = kept["record"], kept["reach"]
-        self._told = {id(output): output for output in every}
-        rest = iter(every)
-        self._tactic.resume(kept["tactic"], rest)
-        assert next(rest, None) is None, "all outputs are taken over"
-        assert list(map(id, self._tactic.outputs())) == list(map(id, every)), "in the same order"
+        self._told = dict(zip(outputs.outputs.ids, outputs.outputs.places, strict=True))
+        self._tactic.resume(kept["tactic"], outputs)
+        assert self._tactic.outputs().ids == outputs.outputs.ids, "all, in the same order"
 
 
 def plain_run(
@@ -282,10 +293,17 @@ class Run:
         return [event for batch in self.batches for event in batch]
 
 
-def feed(run: Run, hierarchy: Hierarchy, *, restart: bool = True) -> list[Change]:
-    """All changes of a run."""
+def through_bytes(news: News) -> News:
+    """News that has travelled."""
+    return News.from_bytes(news.to_bytes())
+
+
+def feed(
+    run: Run, hierarchy: Hierarchy, *, restart: bool = True, carry: Any = None
+) -> list[Change]:
+    """All changes of a run; `carry` takes news from stage to stage."""
     # Time that stands still: measured costs must not decide where snapshots are taken.
-    options = {"time": lambda: 0.0, **run.options}
+    options = {"time": lambda: 0.0, "carry": carry, **run.options}
     engine, changes = Engine(hierarchy, **options), list[Change]()
     for batch, value, restarts in zip(run.batches, run.attenuations, run.restarts, strict=True):
         if restart and restarts:
@@ -305,5 +323,7 @@ def check(case: Case, run: Run) -> None:
     hierarchy = case.hierarchy(by=run.by, above=above, clock=run.clock)
     changes = feed(run, hierarchy)
     assert repr(changes) == repr(feed(run, hierarchy, restart=False)), "a restart shows"
+    apart = feed(run, case.hierarchy(by=run.by, above=above, clock=run.clock), carry=through_bytes)
+    assert repr(changes) == repr(apart), "it shows that news has travelled"
     if run.options.get("late", "repair") == "repair" and run.options["retention"] > 10**6:
         assert fold(changes) == oracle(hierarchy, run.stream, by=run.options.get("by"))

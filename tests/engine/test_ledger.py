@@ -8,7 +8,8 @@ import pytest
 
 from betimes.engine import Engine, Hierarchy
 from betimes.engine.news.ledger import Ledger
-from betimes.engine.news.news import News, Output, Void
+from betimes.engine.news.news import News, Void
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.testing.oracle import oracle
@@ -17,40 +18,50 @@ from tests.engine.material import BatchSum, Count, flat
 
 def output(ts: int, key: str) -> Output:
     event, cause = Event("out", ts), (ts, 0, ts)
-    return Output(f"{key}{ts}", event, (ts, 1000, (cause, 0)), cause, event, ts, ts, 0, 0, None,
-                  key, f"{key}{ts}", 0)  # fmt: skip
+    place = (ts, 1, ("detector", cause, 0))
+    return Output(f"{key}{ts}", event, place, cause, "out", ts, ts, 0, 0, None, key, 0)
+
+
+def told(*outputs: Output, voids: tuple[Void, ...] = (), reach: int = -1) -> News:
+    return News(inserted=Outputs.of([*outputs]), voids=voids, reach=reach)
 
 
 def test_a_void_is_everything_of_its_key_from_a_place_on() -> None:
     ledger = Ledger()
     # Not in the order of their causes: that is how on-demand retraction may publish them.
-    ledger.read(News(inserted=[output(ts, key) for key in "ab" for ts in (1, 5, 3)]), -1)
-    news = News(voids=[Void("a", (3, 0, 0), "late")], inserted=[output(4, "a")])
-    ledger.read(news, -1)
-    assert [(o.id, o.why) for o in news.deleted] == [("a3", "late"), ("a5", "late")]
-    again = News(voids=[Void("a", (0, 0, 0), ""), Void("b", (0, 0, 0), "")])
-    ledger.read(again, -1)
-    assert [o.id for o in again.deleted] == ["a1", "a4", "b1", "b3", "b5"]
+    ledger.read(told(*(output(ts, key) for key in "ab" for ts in (1, 5, 3))))
+    news = ledger.read(told(output(4, "a"), voids=(Void("a", (3, 0, 0), "late"),)))
+    assert news.deleted.ids == ["a3", "a5"]
+    assert news.whys == ("late", "late")
+    assert not news.voids, "looked up"
+    again = ledger.read(told(voids=(Void("a", (0, 0, 0), ""), Void("b", (0, 0, 0), ""))))
+    assert again.deleted.ids == ["a1", "a4", "b1", "b3", "b5"]
 
 
-def test_what_was_taken_back_by_name_is_not_taken_back_again() -> None:
+@pytest.mark.parametrize("sorted_before", [False, True])
+def test_what_was_taken_back_by_name_is_not_taken_back_again(sorted_before: bool) -> None:
     ledger, gone = Ledger(), output(1, "a")
-    twin = output(1, "a")
-    ledger.read(News(inserted=[twin, gone]), -1)
-    ledger.read(News(deleted=[gone]), -1)
-    news = News(voids=[Void("a", (0, 0, 0), "")])
-    ledger.read(news, -1)
-    assert len(news.deleted) == 1
-    assert news.deleted[0] is twin
+    if sorted_before:
+        ledger.read(told(voids=(Void("z", (0, 0, 0), ""),)))
+    ledger.read(told(gone, output(2, "a")))
+    ledger.read(News(deleted=Outputs.of([gone]), whys=("late",)))
+    news = ledger.read(told(voids=(Void("a", (0, 0, 0), ""),)))
+    assert news.deleted.ids == ["a2"]
+
+
+def test_what_comes_again_after_it_was_taken_back_can_be_taken_back_again() -> None:
+    ledger, made = Ledger(), output(1, "a")
+    ledger.read(told(made))
+    ledger.read(News(deleted=Outputs.of([made]), whys=("late",), inserted=Outputs.of([made])))
+    assert ledger.read(told(voids=(Void("a", (0, 0, 0), ""),))).deleted.ids == ["a1"]
 
 
 def test_what_is_older_than_anybody_may_ask_for_is_forgotten() -> None:
     ledger = Ledger()
-    ledger.read(News(inserted=[output(ts, "ab"[ts % 2]) for ts in range(10)]), -1)
-    ledger.read(News(), 8)
-    news = News(voids=[Void("a", (0, 0, 0), ""), Void("b", (0, 0, 0), "")])
-    ledger.read(news, 8)
-    assert [o.id for o in news.deleted] == ["a8", "b9"]
+    ledger.read(told(*(output(ts, "ab"[ts % 2]) for ts in range(10))))
+    ledger.read(told(reach=8))
+    voids = (Void("a", (0, 0, 0), ""), Void("b", (0, 0, 0), ""))
+    assert ledger.read(told(voids=voids, reach=8)).deleted.ids == ["a8", "b9"]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.news.news import Output
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
@@ -62,14 +61,14 @@ class Tally(Observer):
         self.counts[stage]["replays"] += 1
         self.counts[stage]["replayed"] += events
 
-    def made(self, stage: Stage, outputs: Sequence[Output]) -> None:
+    def made(self, stage: Stage, outputs: Outputs) -> None:
         self.calls += 1
         self.counts[stage]["made"] += len(outputs)
         for output in outputs:
             assert output.id not in self.standing[stage], "made twice"
             self.standing[stage][output.id] = output
 
-    def retracted(self, stage: Stage, outputs: Sequence[Output]) -> None:
+    def retracted(self, stage: Stage, outputs: Outputs) -> None:
         self.calls += 1
         self.counts[stage]["retracted"] += len(outputs)
         for output in outputs:
@@ -98,7 +97,7 @@ def check(engine: Engine, seen: Tally, changes: list[Change]) -> None:
         released = counts["released"] + counts["landed"]
         assert released == stage.unit.stats.released
         # Above, events are also taken back before they settle.
-        assert counts["unit settled"] == released or stage.below
+        assert counts["unit settled"] == released or stage.reads
         # Compiled patterns go back for all disturbed keys at once.
         at_once = stage.node.name == "columns"
         assert counts["replays"] <= stage.counts.replays
@@ -159,11 +158,11 @@ def test_one_late_event_step_by_step() -> None:
         def replayed(self, stage: Stage, key: Any, events: int) -> None:  # noqa: ARG002
             self.lines.append(("replayed", key, events))
 
-        def made(self, stage: Stage, outputs: Sequence[Output]) -> None:  # noqa: ARG002
+        def made(self, stage: Stage, outputs: Outputs) -> None:  # noqa: ARG002
             if outputs:
                 self.lines.append(("made", [output.event["n"] for output in outputs]))
 
-        def retracted(self, stage: Stage, outputs: Sequence[Output]) -> None:  # noqa: ARG002
+        def retracted(self, stage: Stage, outputs: Outputs) -> None:  # noqa: ARG002
             self.lines.append(("retracted", [output.event["n"] for output in outputs]))
 
         def settled(self, stage: Stage, ts: int) -> None:  # noqa: ARG002

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from betimes.engine.news.outputs import Path
+from betimes.engine.news.path import Path
 
 
 @pytest.mark.parametrize(

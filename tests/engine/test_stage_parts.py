@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from betimes.engine.describe import describe
-from betimes.engine.news.news import News, Output
+from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
 from betimes.engine.stages.rows.history import EventRows
 from betimes.engine.stages.runner import DetectorFailed
+from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import StageCounts
 from betimes.model import Event, EventBatch
 from tests.engine.material import Count
@@ -25,8 +26,8 @@ def output(
 ) -> Output:
     now = cause if detected_at is None else detected_at
     return Output(
-        name, Event("made", ts), (ts, 1000, ((cause, 0, 0), 0)), (cause, 0, 0), Event("A", cause),
-        0, now, slack, 0, None, None, name, 0,
+        name, Event("made", ts), (ts, 1, ("d", (cause, 0, 0), 0)), (cause, 0, 0), "A",
+        0, now, slack, 0, None, None, 0,
     )  # fmt: skip
 
 
@@ -56,47 +57,56 @@ def test_what_is_certain_ends_before_the_first_input_that_is_not_final() -> None
 
 @pytest.mark.parametrize(("cause", "final"), [(49, True), (50, True), (51, False)])
 def test_an_output_is_final_at_once_if_its_cause_is_certain(cause: int, final: bool) -> None:
-    found, made = finality(), output(40, cause)
+    found, made = finality(), Outputs.of([output(40, cause)])
     found.settled = 50
-    found.publish([made])
-    assert made.final is final
-    assert list(found.open) == ([] if final else ["id"])
+    found.publish(made)
+    found.advance()
+    assert (found.final_of(made) is None) is final
+    assert found.state_of()["open"] == ([] if final else ["id"])
 
 
 def test_outputs_that_wait_are_confirmed_once() -> None:
     counts = StageCounts()
     found, early, late = Finality(10, counts), output(5, 5, name="early"), output(9, 9, name="late")
-    found.publish([early, late])
-    assert not found.confirmed()
+    found.publish(Outputs.of([early, late]))
+    assert not found.confirmed(NO_OUTPUTS)
     found.settled = 5
-    assert not found.confirmed(), "only when the batch is done"
+    assert not found.confirmed(NO_OUTPUTS), "only when the batch is done"
     found.advance()
-    assert found.confirmed() == [early]
-    assert not found.confirmed()
-    assert (early.final, late.final, list(found.open)) == (True, False, ["late"])
+    assert list(found.confirmed(NO_OUTPUTS)) == [early]
+    assert not found.confirmed(NO_OUTPUTS)
+    assert found.state_of()["open"] == ["late"]
     assert (counts.made, counts.finals) == (2, 1)
 
 
-def test_an_output_that_was_final_before_is_not_confirmed_again() -> None:
-    """A late event is repaired: what is published again, as it was, has been told."""
-    found, made = finality(), output(9, 9)
-    made.final = True
-    found.publish([made])
+def test_what_was_made_just_now_is_not_confirmed_as_well() -> None:
+    found, made = finality(), Outputs.of([output(9, 9)])
+    found.publish(made)
     found.settled = 20
     found.advance()
-    assert not found.confirmed()
-    assert not found.open
+    assert not found.confirmed(made)
+    assert found.final_of(made) is None
+    assert not found.state_of()["open"]
+
+
+def test_what_was_taken_back_is_not_confirmed() -> None:
+    found = finality()
+    found.publish(Outputs.of([output(9, 9, name="a"), output(9, 9, name="b")]))
+    found.withdraw(Outputs.of([output(9, 9, name="a")]))
+    found.settled = 20
+    found.advance()
+    assert found.confirmed(NO_OUTPUTS).ids == ["b"]
 
 
 def test_latencies_count_from_the_time_of_the_output() -> None:
     counts = StageCounts()
     found = Finality(10, counts)
     found.settled = 100
-    found.publish([output(40, 50, slack=7, detected_at=52)])
+    found.publish(Outputs.of([output(40, 50, slack=7, detected_at=52)]))
     assert (counts.first_latency, counts.final_latency) == (12, 17)
-    found.publish([output(40, 50, slack=7, detected_at=90)])
+    found.publish(Outputs.of([output(40, 50, slack=7, detected_at=90)]))
     assert (counts.first_latency, counts.final_latency) == (12 + 50, 17 + 50)
-    found.publish([output(99, 50, slack=7, detected_at=52)])
+    found.publish(Outputs.of([output(99, 50, slack=7, detected_at=52)]))
     assert (counts.first_latency, counts.final_latency) == (62, 67), "never below zero"
 
 
@@ -104,11 +114,11 @@ def test_the_horizon_only_moves_on() -> None:
     found = finality(retention=10)
     found.settled = 50
     found.advance()
-    assert found.move_horizon([]) == 40
+    assert found.move_horizon() == 40
     found.unsure = {"a": 20}
     found.advance()
     assert found.final_to == 19
-    assert found.move_horizon([]) == 40, "what is gone does not come back"
+    assert found.move_horizon() == 40, "what is gone does not come back"
 
 
 def test_the_reach_follows_what_stages_below_may_still_change() -> None:
@@ -116,11 +126,13 @@ def test_the_reach_follows_what_stages_below_may_still_change() -> None:
     for each in (below, above):
         each.settled = 100
         each.advance()
-    assert below.move_horizon([]) == 90
-    assert above.move_horizon([below]) == 90
-    below.publish([output(60, 95), output(80, 95, name="nearer")])
+    assert below.move_horizon() == 90
+    above.below = below.may_change_from()
+    assert above.move_horizon() == 90
+    below.publish(Outputs.of([output(60, 95), output(80, 95, name="nearer")]))
     assert below.may_change_from() == 90 - 35, "an output may lie this far before its cause"
-    assert above.move_horizon([below]) == 55
+    above.below = below.may_change_from()
+    assert above.move_horizon() == 55
     assert above.horizon == 90
 
 
@@ -128,9 +140,9 @@ def test_finality_resumes() -> None:
     found, other = finality(), finality()
     found.settled = 50
     found.unsure = {"a": 45}
-    found.publish([output(20, 30)])
+    found.publish(Outputs.of([output(20, 30)]))
     found.advance()
-    found.move_horizon([])
+    found.move_horizon()
     other.resume(found.state_of())
     assert other.state_of() == found.state_of()
     assert (other.certain(), other.may_change_from()) == (44, found.may_change_from())
@@ -159,8 +171,10 @@ def lateness(policy: str) -> tuple[Lateness, StageCounts]:
     return Lateness(policy, NODE, counts), counts
 
 
-def sift(part: Lateness, events: EventRows, first: int, known: Finality) -> tuple[list[int], News]:
-    news = News()
+def sift(
+    part: Lateness, events: EventRows, first: int, known: Finality
+) -> tuple[list[int], Telling]:
+    news = Telling()
     rows = first + np.arange(len(events))
     return part.sift(events, rows, known, news).ts.tolist(), news
 
@@ -206,7 +220,7 @@ def test_an_output_that_comes_too_late_is_remembered_until_it_is_taken_back() ->
     known = finality()
     known.horizon, known.unsure = 40, {"id": 30, "other": 45}
     events = handed(30, 60)
-    events.outputs[0] = output(30, 30)
+    events.outputs[0] = "id"
     left, _ = sift(part, events, 0, known)
     assert left == [60]
     assert part.aside == {"id"}
@@ -216,7 +230,7 @@ def test_an_output_that_comes_too_late_is_remembered_until_it_is_taken_back() ->
 def test_events_in_time_are_handed_on_as_they_are() -> None:
     part, _ = lateness("side")
     for events in (handed(), handed(3, 4)):
-        assert part.sift(events, np.arange(len(events)), finality(), News()) is events
+        assert part.sift(events, np.arange(len(events)), finality(), Telling()) is events
 
 
 def test_lateness_resumes() -> None:

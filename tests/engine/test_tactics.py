@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.news.news import Output
-from betimes.engine.news.outputs import OutputMaker
+from betimes.engine.news.making import OutputMaker
+from betimes.engine.news.outputs import Output, Outputs, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns import ColumnTactic
@@ -283,7 +283,7 @@ class LeavesOutputs(RowTactic):
 
     def handle(self, events: Any, moment: Any) -> Iterator[Any]:
         for told in super().handle(events, moment):
-            yield told if isinstance(told, list) else told.new
+            yield told if isinstance(told, Outputs) else Outputs.of(told.new)
 
 
 class TakesInWhatItReads(RowTactic):
@@ -296,7 +296,7 @@ class TakesInWhatItReads(RowTactic):
 class LosesWaiting(SliceTactic):
     """Resumes without what has not been handed out."""
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         super().resume(kept | {"waiting": (np.empty(0, np.int64), None)}, outputs)
 
 
@@ -309,7 +309,7 @@ class KeepsWithdrawn(RowTactic):
 
 
 class ForgetsNothing(ColumnTactic):
-    def forget(self, before: int) -> Iterable[Sequence[Output]]:  # noqa: ARG002
+    def forget(self, before: int) -> Iterable[Outputs]:  # noqa: ARG002
         return ()
 
 
@@ -364,10 +364,10 @@ class Counting(RowTactic):
 
     def handle(self, events: Any, moment: Any) -> Iterator[Any]:
         for told in super().handle(events, moment):
-            self.asked["outputs" if isinstance(told, list) else "replay"] += 1
+            self.asked["outputs" if isinstance(told, Outputs) else "replay"] += 1
             yield told
 
-    def resume(self, kept: dict[str, Any], outputs: Iterator[Output]) -> None:
+    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         self.asked["resume"] += 1
         super().resume(kept, outputs)
 

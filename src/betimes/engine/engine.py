@@ -21,6 +21,7 @@ from betimes.engine.attenuation import AttenuationControl
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
+from betimes.engine.news.news import News
 from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
@@ -81,6 +82,8 @@ class Engine:
         The wall clock that measures the load.
     observers : ()
         Objects that watch the stages at work; see `Observer`.
+    carry : None
+        Takes news from stage to stage; it may write it to bytes and read it elsewhere.
 
     >>> def fast(event):
     ...     if event["v"] > 5:
@@ -100,6 +103,7 @@ class Engine:
         *,
         time: Callable[[], float] = wall.perf_counter,
         observers: Sequence[Observer] = (),
+        carry: Callable[[News], News] | None = None,
         **keywords: Any,
     ) -> None:
         if not isinstance(hierarchy, Hierarchy):
@@ -117,8 +121,9 @@ class Engine:
         self.lock = Lock()
         self._changes = ChangeWriter()
         make = partial(
-            SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers
-        )
+            SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
+            carry=carry,
+        )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make) if self.options.order == "key" else make()
         )

@@ -54,7 +54,7 @@ class SharedOrder:
         *,
         time: Callable[[], float],
         observers: Sequence[Observer],
-        carry: Callable[[News], News] = lambda news: news,
+        carry: Callable[[News], News] | None = None,
         key: Any = None,
     ) -> None:
         self._options = options
@@ -109,7 +109,8 @@ class SharedOrder:
 
     def _heard(self, name: str, news: News) -> News:
         """News as its readers see it: carried to them, and what a void takes back is looked up."""
-        news = self._carry(news)
+        if self._carry is not None:
+            news = self._carry(news)
         ledger = self._ledgers.get(name)
         return news if ledger is None else ledger.read(news)
 

@@ -60,38 +60,30 @@ class News(msgspec.Struct, frozen=True):
 
     def join(self, later: News) -> News:
         """This and later news of the same batch; outputs that came and went are left out."""
-        if not later.deleted:
-            stays, brief = self, frozenset[str]()
-        else:
-            gone = set(later.deleted.ids)
-            brief = frozenset(gone.intersection(self.inserted.ids))
-            stays = self._without(gone, brief)
-        left = [n for n, match in enumerate(later.deleted.ids) if match not in brief]
-        both = (stays.inserted, later.inserted)
+        gone, sure = set(later.deleted.ids), set(later.confirmed.ids)
+        come = set(self.inserted.ids)
+        stays = _rows(self.inserted, come - gone)
+        final = np.ones(len(come), np.bool_) if self.final is None else self.final
+        final = final | np.array([match in sure for match in self.inserted.ids], np.bool_)
+        flags = np.ones(len(later.inserted), np.bool_) if later.final is None else later.final
+        final = np.concatenate((final[stays], flags))
+        left = _rows(later.deleted, gone - come)
+        confirmed = [
+            self.confirmed.pick(_rows(self.confirmed, set(self.confirmed.ids) - gone)),
+            later.confirmed.pick(_rows(later.confirmed, sure - come)),
+        ]
         return News(
-            Outputs.concat(both),
-            _joined(stays.final, later.final, both),
-            Outputs.concat([self.deleted, later.deleted.pick(np.array(left, np.int64))]),
-            self.whys + tuple(later.whys[n] for n in left),
+            Outputs.concat([self.inserted.pick(stays), later.inserted]),
+            None if final.all() else final,
+            Outputs.concat([self.deleted, later.deleted.pick(left)]),
+            self.whys + tuple(later.whys[row] for row in left.tolist()),
             (),  # looked up already
-            Outputs.concat([stays.confirmed, later.confirmed]),
+            Outputs.concat(confirmed),
             self.late + later.late,
             self.rejected + later.rejected,
             self.notices + later.notices,
             later.may_change_from,
             later.reach,
-        )
-
-    def _without(self, gone: set[str], brief: frozenset[str]) -> News:
-        rows = np.array(
-            [n for n, match in enumerate(self.inserted.ids) if match not in brief], np.int64
-        )
-        told = [n for n, match in enumerate(self.confirmed.ids) if match not in gone]
-        return msgspec.structs.replace(
-            self,
-            inserted=self.inserted.pick(rows),
-            final=None if self.final is None else self.final[rows],
-            confirmed=self.confirmed.pick(np.array(told, np.int64)),
         )
 
     # Between processes
@@ -129,14 +121,6 @@ class Heard(msgspec.Struct, frozen=True):
     """Nothing earlier will be taken back; None if nobody publishes anything."""
 
 
-def _joined(
-    first: npt.NDArray[np.bool_] | None,
-    second: npt.NDArray[np.bool_] | None,
-    outputs: tuple[Outputs, Outputs],
-) -> npt.NDArray[np.bool_] | None:
-    if first is None and second is None:
-        return None
-    flags = zip((first, second), outputs, strict=True)
-    return np.concatenate(
-        [np.ones(len(made), np.bool_) if each is None else each for each, made in flags]
-    )
+def _rows(outputs: Outputs, ids: set[str]) -> npt.NDArray[np.int64]:
+    """Where these are."""
+    return np.array([row for row, match in enumerate(outputs.ids) if match in ids], np.int64)
