@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.news.digests import Digests, digest_all, encode
-from betimes.engine.news.digests.columns import pairs_of
+from betimes.engine.news.digests.columns import halves_of
 from betimes.engine.news.outputs import (
     COPY,
     Output,
@@ -159,7 +159,7 @@ class OutputMaker:
         old = events.ts < causes[0] - self._retention
         if isinstance(payload, pa.Table) and len(events) >= _FEW and not old.any():
             used, where = np.unique(codes, return_inverse=True)
-            words = pairs_of([keys[code] for code in used.tolist()])[:, where]
+            words = halves_of([keys[code] for code in used.tolist()])[:, where]
             return digest_all(self._digests, events.types[0], events.ts, words, payload)
         places = cause_places if isinstance(cause_places, list) else cause_places()
         rows = zip(events.rows(), n.tolist(), places, codes.tolist(), strict=True)

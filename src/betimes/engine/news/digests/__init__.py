@@ -1,8 +1,9 @@
 """The identity of an output: a digest of what it says, the same on every machine.
 
-What an output says is a sequence of 64-bit words: the detector and the type, the key, the time, and
-two words for every field of the payload. Numbers are words as they are; each distinct text is
-hashed once. A state of 128 bits takes one word after the other:
+What an output says is a sequence of 128-bit words: the detector and the type, the key, the time,
+and one word for every field of the payload, in the order of their names. A number is its own word,
+with a mark for its kind; each distinct text is hashed once. A state of 128 bits takes one word
+after the other:
 
     state = (state xor word) * FACTOR mod 2^128;  state = state xor (state >> 64)
 

@@ -19,7 +19,7 @@ from betimes.engine.news.digests.words import (
     WORD,
     Digests,
     fields_of,
-    words_of,
+    word_of,
 )
 from betimes.model.batch import in_one
 
@@ -27,14 +27,14 @@ Ints = npt.NDArray[np.int64]
 
 
 def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table) -> list[str]:
-    """The digests of outputs of one type; `keys` has two words for the key of each."""
+    """The digests of outputs of one type; `keys` has the word for the key of each, in halves."""
     fields = fields_of(payload.column_names)
-    words = np.empty((3 + 2 * len(fields), len(ts)), np.uint64)
-    words[:2], words[2] = keys, ts.view(np.uint64)
+    words = np.empty((4 + 2 * len(fields), len(ts)), np.uint64)
+    words[:2], words[2], words[3] = keys, 0, ts.view(np.uint64)
     for row, (name, number) in enumerate(fields):
-        pair = words[3 + 2 * row : 5 + 2 * row]
-        _fill(pair, payload[name])
-        pair[0] ^= np.uint64(number)
+        halves = words[4 + 2 * row : 6 + 2 * row]
+        _fill(halves, payload[name])
+        halves[0] ^= np.uint64(number >> 64)
     found = np.empty((2, len(ts)), np.uint64)
     head = digests.head(type)
     found[0], found[1] = np.uint64(head >> 64), np.uint64(head & WORD)
@@ -42,39 +42,43 @@ def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.T
     return _spelled(found)
 
 
-def pairs_of(values: list[Any]) -> Words:
-    """Two words for each value."""
-    return np.array([words_of(value) for value in values], np.uint64).reshape(-1, 2).T
+def halves_of(values: list[Any]) -> Words:
+    """The upper and the lower half of a word for each value."""
+    words = [word_of(value) for value in values]
+    return np.array([[word >> 64 for word in words], [word & WORD for word in words]], np.uint64)
 
 
-def _fill(pair: Words, column: pa.ChunkedArray[Any]) -> None:
+def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
     """The words of a column; values that are not numbers or text are taken one by one."""
     kind = column.type
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        numbers = column.fill_null(0) if column.null_count else column
+        halves[0] = INT
+        halves[1] = numbers.to_numpy().astype(np.int64, copy=False).view(np.uint64)
+        if column.null_count:
+            halves[0][column.is_null().to_numpy()] = NONE
+        return
     if not column.null_count:
-        if pa.types.is_integer(kind) and kind != pa.uint64():
-            pair[0] = INT
-            pair[1] = column.to_numpy().astype(np.int64, copy=False).view(np.uint64)
-            return
         if pa.types.is_floating(kind):
             values = column.to_numpy().astype(np.float64)
-            pair[0], pair[1] = FLOAT, np.where(np.isnan(values), NAN, values.view(np.uint64))
+            halves[0], halves[1] = FLOAT, np.where(np.isnan(values), NAN, values.view(np.uint64))
             return
         if pa.types.is_boolean(kind):
-            pair[0], pair[1] = np.where(column.to_numpy(), TRUE, FALSE), 0
+            halves[0], halves[1] = np.where(column.to_numpy(), TRUE, FALSE), 0
             return
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
         whole = in_one(column.unify_dictionaries())
         coded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
-        known = pairs_of([*coded.dictionary.to_pylist(), None])
+        known = halves_of([*coded.dictionary.to_pylist(), None])
         codes = coded.indices
         if codes.null_count:
             codes = codes.fill_null(known.shape[1] - 1)
-        pair[:] = known[:, codes.to_numpy(zero_copy_only=False)]
+        halves[:] = known[:, codes.to_numpy(zero_copy_only=False)]
         return
     if pa.types.is_null(kind):
-        pair[0], pair[1] = NONE, 0
+        halves[0], halves[1] = NONE, 0
         return
-    pair[:] = pairs_of(column.to_pylist())
+    halves[:] = halves_of(column.to_pylist())
 
 
 def _spelled(found: Words) -> list[str]:

@@ -16,12 +16,13 @@ HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 @compiled
 def digest(words: Words, found: Words) -> None:
-    """Take the words of each column, from top to bottom; `found` has upper and lower halves."""
+    """Take the words of each column, from top to bottom; all are upper and lower halves."""
     factor_low, factor_high = LOWER & LOW, LOWER >> HALF
     for n in range(words.shape[1]):
         upper, lower = found[0, n], found[1, n]
-        for row in range(words.shape[0]):
-            lower ^= words[row, n]
+        for row in range(0, words.shape[0], 2):
+            upper ^= words[row, n]
+            lower ^= words[row + 1, n]
             # lower * LOWER has 128 bits: multiply in halves of 32.
             low, high = lower & LOW, lower >> HALF
             least, left, right = low * factor_low, high * factor_low, low * factor_high

@@ -14,14 +14,14 @@ from betimes.engine.news.digests.kernel import LOWER, UPPER
 FACTOR = int(UPPER) << 64 | int(LOWER)
 ALL, WORD = 2**128 - 1, 2**64 - 1
 NONE, FALSE, INT, FLOAT, TRUE = range(1, 6)
-"""The first word of values that are no text: what kind they are."""
+"""The upper half of the words of values that are no text: what kind they are."""
 NAN = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
+_INT, _FLOAT = INT << 64, FLOAT << 64
 _MANY = 100_000
 """Up to this many words of distinct texts are remembered."""
 
-Pair = tuple[int, int]
 _float, _bits = struct.Struct("<d"), struct.Struct("<Q")
-_texts: dict[str, Pair] = {}
+_texts: dict[str, int] = {}
 
 
 def _plain(value: Any) -> Any:
@@ -38,40 +38,39 @@ def encode(content: object) -> bytes:
     return _ENCODER.encode(content)
 
 
-def pair_of(data: bytes) -> Pair:
-    """Two words for bytes."""
-    found = blake2b(data, digest_size=16).digest()
-    return int.from_bytes(found[:8], "little"), int.from_bytes(found[8:], "little")
+def word_of_bytes(data: bytes) -> int:
+    """A word for bytes."""
+    return int.from_bytes(blake2b(data, digest_size=16).digest(), "little")
 
 
-def text_pair(text: str) -> Pair:
-    """Two words for a text; each distinct one is hashed once."""
+def word_of_text(text: str) -> int:
+    """A word for a text; each distinct one is hashed once."""
     known = _texts.get(text)
     if known is None:
         if len(_texts) >= _MANY:
             _texts.clear()
-        known = _texts[text] = pair_of(text.encode("utf-8", "surrogatepass"))
+        known = _texts[text] = word_of_bytes(text.encode("utf-8", "surrogatepass"))
     return known
 
 
-def words_of(value: Any) -> Pair:
-    """Two words for a value; a `TypeError` if it is not data."""
+def word_of(value: Any) -> int:
+    """A word for a value; a `TypeError` if it is not data."""
     kind = type(value)
     if kind is int:
         if -(2**63) <= value < 2**63:
-            return INT, value & WORD
-        return pair_of(b"int %d" % value)
+            return _INT | value & WORD
+        return word_of_bytes(b"int %d" % value)
     if kind is str:
-        return text_pair(value)
+        return word_of_text(value)
     if kind is float:
-        return FLOAT, NAN if value != value else _bits.unpack(_float.pack(value))[0]
+        return _FLOAT | (NAN if value != value else _bits.unpack(_float.pack(value))[0])
     if value is None:
-        return NONE, 0
+        return NONE << 64
     if kind is bool:
-        return TRUE if value else FALSE, 0
+        return (TRUE if value else FALSE) << 64
     if hasattr(value, "tolist"):
-        return words_of(value.tolist())
-    return pair_of(b"json " + encode(value))
+        return word_of(value.tolist())
+    return word_of_bytes(b"json " + encode(value))
 
 
 class Digests:
@@ -83,47 +82,32 @@ class Digests:
         self._shapes: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
 
     def head(self, type: str) -> int:
-        """The state after the words that all outputs of a type share."""
-        if type not in self._heads:
-            self._heads[type] = mixed(0, pair_of(encode((self._detector, type))))
-        return self._heads[type]
+        """The state that all outputs of a type begin with."""
+        known = self._heads.get(type)
+        if known is None:
+            known = self._heads[type] = word_of_bytes(encode((self._detector, type)))
+        return known
 
     def digest(
         self, type: str, ts: int, key: Any, payload: dict[str, Any], more: object = None
     ) -> str:
         """The digest of one output; `more` tells apart what is otherwise equal."""
-        state = mixed(self.head(type), (*words_of(key), ts & WORD))
-        # The loop of `mixed` is written out: this runs for every output.
-        for name, number in self._fields(payload):
-            kind, word = words_of(payload[name])
-            state = (state ^ number ^ kind) * FACTOR & ALL
-            state ^= state >> 64
-            state = (state ^ word) * FACTOR & ALL
-            state ^= state >> 64
-        if more is not None:
-            state = mixed(state, pair_of(encode(more)))
-        return f"{state >> 32:024x}"
-
-    def _fields(self, payload: dict[str, Any]) -> list[tuple[str, int]]:
-        """The fields in the order of their names, each with a number for its name."""
+        state = (self.head(type) ^ word_of(key)) * FACTOR & ALL
+        state = (state ^ state >> 64 ^ ts & WORD) * FACTOR & ALL
         shape = tuple(payload)
-        known = self._shapes.get(shape)
-        if known is None:
+        fields = self._shapes.get(shape)
+        if fields is None:
             if len(self._shapes) >= _MANY:
                 self._shapes.clear()
-            known = self._shapes[shape] = fields_of(shape)
-        return known
+            fields = self._shapes[shape] = fields_of(shape)
+        for name, number in fields:
+            state = (state ^ state >> 64 ^ number ^ word_of(payload[name])) * FACTOR & ALL
+        if more is not None:
+            state = (state ^ state >> 64 ^ word_of_bytes(encode(more))) * FACTOR & ALL
+        return f"{(state ^ state >> 64) >> 32:024x}"
 
 
 def fields_of(names: Iterable[Any]) -> list[tuple[Any, int]]:
-    """Names in order, each with a number."""
+    """Names in order, each with a number for the upper half of the words of its values."""
     spelled = sorted((str(name), name) for name in names)
-    return [(name, text_pair(text)[0]) for text, name in spelled]
-
-
-def mixed(state: int, words: Iterable[int]) -> int:
-    """The state after some words."""
-    for word in words:
-        state = (state ^ word) * FACTOR & ALL
-        state ^= state >> 64
-    return state
+    return [(name, word_of_text(text) & ~WORD) for text, name in spelled]
