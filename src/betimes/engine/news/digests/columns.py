@@ -52,7 +52,7 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
     """The words of a column; values that are not numbers or text are taken one by one."""
     kind = column.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
-        numbers = column.fill_null(0) if column.null_count else column
+        numbers: Any = column.fill_null(pa.scalar(0, kind)) if column.null_count else column
         halves[0] = INT
         halves[1] = numbers.to_numpy().astype(np.int64, copy=False).view(np.uint64)
         if column.null_count:

@@ -15,7 +15,7 @@ FACTOR = int(UPPER) << 64 | int(LOWER)
 ALL, WORD = 2**128 - 1, 2**64 - 1
 NONE, FALSE, INT, FLOAT, TRUE = range(1, 6)
 """The upper half of the words of values that are no text: what kind they are."""
-NAN = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
+NAN: int = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
 _INT, _FLOAT = INT << 64, FLOAT << 64
 _MANY = 100_000
 """Up to this many words of distinct texts are remembered."""
@@ -63,13 +63,15 @@ def word_of(value: Any) -> int:
     if kind is str:
         return word_of_text(value)
     if kind is float:
-        return _FLOAT | (NAN if value != value else _bits.unpack(_float.pack(value))[0])
+        bits: int = _bits.unpack(_float.pack(value))[0]
+        return _FLOAT | (NAN if value != value else bits)
     if value is None:
         return NONE << 64
     if kind is bool:
         return (TRUE if value else FALSE) << 64
     if hasattr(value, "tolist"):
-        return word_of(value.tolist())
+        plain: int = word_of(value.tolist())
+        return plain
     return word_of_bytes(b"json " + encode(value))
 
 

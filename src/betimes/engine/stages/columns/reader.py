@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
+from betimes.engine.news.outputs import AT as MADE_AT
+from betimes.engine.news.outputs import Outputs
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.keys import Keys, key_codes
-from betimes.engine.stages.columns.store import Interned
+from betimes.engine.stages.columns.interned import Interned
 from betimes.engine.stages.runner import DetectorFailed
-from betimes.engine.stages.tactic import Ints
+from betimes.engine.stages.tactic import Ints, Joined
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
+from betimes.model.event import Event
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 
 Floats = npt.NDArray[np.float64]
 
 
-class ColumnArrivals(Arrivals):
-    """What arrives at a stage of columns: the batch, and the events that concern the pattern."""
+class Below(NamedTuple):
+    """Outputs of other stages, on their way into a stage of columns."""
 
-    __slots__ = ("failed", "found", "own", "part")
+    now: Ints
+    """Where they are among the arrivals."""
+    outputs: Outputs
+    found: Ints
+    """Where those that concern the pattern are among what was found,"""
+    wanted: Ints
+    """and which of the outputs these are."""
+
+
+class ColumnArrivals(Arrivals):
+    """What arrives at a stage of columns: columns for the unit, and what concerns the pattern."""
+
+    __slots__ = ("below", "failed", "found", "own", "parts")
 
     def __init__(
         self,
-        batch: EventBatch,
         columns: EventBatch,
         at: Ints,
         wanted: Ints,
-        part: EventBatch,
+        parts: list[tuple[EventBatch, Ints]],
         found: Ints,
         own: Floats,
         failed: int,
+        event: Callable[[int], Event],
     ) -> None:
-        super().__init__(columns, at, wanted, [], None, batch.__getitem__)
-        self.part = part
-        """The events that concern the pattern."""
+        super().__init__(columns, at, wanted, [], None, event)
+        self.parts = parts
+        """The events that concern the pattern, with their rows in `found`."""
         self.found = found
         """The same events in the form that the compiled loop takes."""
         self.own = own
         self.failed = failed
         """How many events were left out because a condition failed on them."""
+        self.below: Below | None = None
+        """The outputs of other stages among them."""
 
 
 class Reader:
@@ -65,6 +85,39 @@ class Reader:
         """What arrives: `columns` is what ordering needs, `groups` are the engine's keys."""
         self.keys.drop()
         self.interned.drop()
+        return self._arrivals(batch, columns, at, groups)
+
+    def join(self, arrivals: ColumnArrivals, joined: Joined, *, grouped: bool) -> ColumnArrivals:
+        """The same with outputs of other stages among them."""
+        outputs = joined.outputs
+        groups = Coded.plain(outputs.groups or []) if grouped else None
+        events = outputs.events
+        more = self._arrivals(events, events, outputs.numbers[MADE_AT], groups)
+        wanted = np.concatenate((joined.was[arrivals.wanted], joined.now[more.wanted]))
+        order = np.argsort(wanted)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        split = len(arrivals.wanted)
+        parts = [(part, place[rows]) for part, rows in arrivals.parts]
+        parts += [(part, place[split + rows]) for part, rows in more.parts]
+        row = {index: n for n, index in enumerate(joined.now.tolist())}
+
+        def event(index: int) -> Event:
+            n = row.get(index)
+            return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
+
+        both = ColumnArrivals(
+            joined.batch, joined.at, wanted[order], parts,
+            np.concatenate((arrivals.found, more.found), axis=1)[:, order],
+            np.concatenate((arrivals.own, more.own), axis=1)[:, order],
+            arrivals.failed + more.failed, event,
+        )  # fmt: skip
+        both.below = Below(joined.now, outputs, place[split:], more.wanted)
+        return both
+
+    def _arrivals(
+        self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
+    ) -> ColumnArrivals:
         self._failed = 0
         wanted, bits, part, own = self._read(batch)
         mine = None if groups is None else groups.take(wanted)
@@ -72,7 +125,9 @@ class Reader:
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
-        return ColumnArrivals(batch, columns, at, wanted, part, found, own, self._failed)
+        parts = [(part, np.arange(len(part)))]
+        failed = self._failed
+        return ColumnArrivals(columns, at, wanted, parts, found, own, failed, batch.__getitem__)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
         """Note that what was read last is taken in."""

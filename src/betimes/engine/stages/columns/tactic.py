@@ -1,4 +1,4 @@
-"""The tactic of columns: compiled patterns on input events.
+"""The tactic of columns: compiled patterns.
 
 Events are columns all the way: two numbers say which steps an event fits, one number is its key,
 and payloads are looked up only for matches. The history is a list of segments, each with its events
@@ -7,27 +7,39 @@ in order and an undo log; a log entry is one number, the head of a key's list of
 their keys are set back together, to the states before the first of these segments, and handle their
 events again from there on.
 
+Above the first level, outputs of other stages are among the events (`below`). An output that is
+taken back is removed from its segment, and its key goes back as if a late event had landed there.
+
 Going back is so cheap here that looking for a place to stop would cost more, so `retraction=` makes
 no difference: only what has changed is ever published.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from betimes.engine.news.digests import encode
-from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Outputs, Place, Remembered
+from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Output, Outputs, Place, Places, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
+from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
-from betimes.engine.stages.columns.store import Store
-from betimes.engine.stages.tactic import END, ColumnReplay, Ints, Moment, Setting, Told
+from betimes.engine.stages.tactic import (
+    END,
+    ColumnReplay,
+    Ints,
+    Joined,
+    Moment,
+    Setting,
+    Told,
+)
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.patterns import kernel
@@ -57,12 +69,17 @@ class ColumnTactic:
         self._reader = Reader(node, self._program, setting.counts, skips=skips)
         self._keys = self._reader.keys
         self._runs = PartialMatches(self._program, node.name)
-        self._store = Store()
+        self._store = Known()
         self._type, _ = node.pattern.shapes()["match"]
         self._shaper = Shaper(node.pattern, self._program)
         nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
         self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
         self._segments: list[ColumnSegment] = []
+        self._last: Place = (-1, TIME, b"")
+        """The last place that was handled."""
+        self._disturbed: dict[int, tuple[int, int, str]] = {}
+        """Keys from which outputs of other stages were taken back: the first segment, at which
+        arrival, and why."""
         self._stamp = 0
         self._passed = -1
         """How far time has come, for matches that wait for windows to close."""
@@ -78,30 +95,52 @@ class ColumnTactic:
         columns, at = inputs.columns(mine)
         return self._reader.read(inputs.part(mine), columns, at, inputs.groups_of(mine))
 
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        assert isinstance(arrivals, ColumnArrivals)
+        return self._reader.join(arrivals, joined, grouped=self._setting.grouped)
+
     def put(self, row: int, arrivals: Arrivals) -> None:
         assert isinstance(arrivals, ColumnArrivals)
         self._reader.keep(arrivals)
         found = arrivals.found
-        found[NUMBER] = self._store.put(arrivals.part)
+        for part, places in arrivals.parts:
+            found[NUMBER, places] = self._store.put(part)
+        if arrivals.below is not None:
+            self._store.hear(row, arrivals.below, found[NUMBER])
         self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
+        self._store.hand_out(rows)
         taken, mine = self._waiting.take_some(rows)
         taken.events[AT] = at if mine is None else at[mine]
         return taken, rows if mine is None else rows[mine]
 
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
+        row, number = self._store.withdraw(output)
+        if number is not None:
+            starts = [segment.start for segment in self._segments]
+            which = max(bisect_right(starts, output.place) - 1, 0)
+            key = self._segments[which].remove(number)
+            first, before, _ = self._disturbed.get(key, (which, at, ""))
+            why = f"retracted {output.event.type} at {output.event.ts}"
+            self._disturbed[key] = min(first, which), max(before, at), why
+        return row
+
     # Handling events
 
     def handle(self, events: CodedEvents, moment: Moment) -> Iterator[Told]:
-        behind = self._behind(events.events)
-        if behind:
+        if self._store.mixed:
+            events = events.sorted()
+        behind = self._behind(events)
+        went_back = bool(behind or self._disturbed)
+        if went_back:
             yield self._go_back(events.part(0, behind))
         if behind < len(events):
             yield self._append(events.part(behind, len(events)))
         time = moment.time
         waits = self._program.holds_back or (time == END and not self._program.uniform)
-        if waits and self._segments and (behind or time > self._passed):
+        if waits and self._segments and (went_back or time > self._passed):
             self._passed = max(time, self._passed)
             segment = self._segments[-1]
             keys = np.flatnonzero(self._runs.heads >= 0)
@@ -111,52 +150,60 @@ class ColumnTactic:
             told[KEY], told[AT] = keys, moment.last
             yield self._commit(matches, told, segment)
 
-    def _behind(self, events: Ints) -> int:
-        """How many of the events come before the last handled one."""
-        if not self._segments or not events.shape[1]:
+    def _behind(self, events: CodedEvents) -> int:
+        """How many of the events come before the last handled one, or before time that passed."""
+        if not self._segments:
             return 0
-        ts, arrival = self._segments[-1].events[[TS, ARRIVAL], -1]
-        passed = events[TS] < self._passed
-        before = (events[TS] < ts) | ((events[TS] == ts) & (events[ARRIVAL] < arrival)) | passed
-        return int(before.sum())
+        return max(events.count_before(self._last), int(events.ts.searchsorted(self._passed)))
 
     def _append(self, events: CodedEvents) -> Outputs:
         """Handle events that follow all others."""
         self._setting.counts.handled += len(events)
+        handled = 0
         if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
             self._stamp += 1
-            nothing = np.empty((2, 0), np.int64)
-            self._segments.append(ColumnSegment(self._stamp, events.events, events.values, nothing))
+            nothing, first = np.empty((2, 0), np.int64), events.place(0)
+            self._segments.append(
+                ColumnSegment(self._stamp, first, events.events, events.values, nothing)
+            )
         else:
+            handled = self._segments[-1].events.shape[1]
             self._segments[-1].extend(events)
         segment = self._segments[-1]
-        matches, undo = self._runs.handle(events.events, events.values, segment.stamp)
+        self._last = events.place(len(events) - 1)
+        numbered = segment.numbered(handled, mixed=self._store.mixed)
+        matches, undo = self._runs.handle(numbered, events.values, segment.stamp)
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
         return self._commit(matches, events.events, segment)
 
     def _go_back(self, late: CodedEvents) -> ColumnReplay:
         """Put late events in their places, and handle their keys again from there on."""
         began, counts, events = self._setting.time(), self._setting.counts, late.events
-        affected = self._segments[self._insert(late) :]
+        firsts = [first for first, _, _ in self._disturbed.values()]
+        affected = self._segments[min(firsts + ([self._insert(late)] if len(late) else [])) :]
+        keys = np.array([*self._disturbed, *events[KEY].tolist()], np.int64)
+        seen = [at for _, at, _ in self._disturbed.values()] + events[AT].tolist()
         todo = np.zeros(len(self._runs.heads), np.bool_)
-        todo[events[KEY]] = True
+        todo[keys] = True
         found = np.zeros_like(todo)
-        replay = ColumnReplay(None, late.place(0), -1, on_demand=True)
+        replay = ColumnReplay(None, self._last, -1, on_demand=True)
         undone = []
         for segment in affected:
             segment.undo = self._runs.go_back(segment.undo, todo, found)
             undone += segment.give_up(todo)
-        self._runs.disturb(events[KEY], events[AT])
+        self._runs.disturb(keys, np.array(seen, np.int64))
         old = Outputs.concat(undone)
         self._outputs.unmake(old)
         made = []
         for segment in affected:
-            matches, undo = self._runs.handle(segment.events, segment.own, segment.stamp, todo)
+            numbered = segment.numbered(0, mixed=self._store.mixed)
+            matches, undo = self._runs.handle(numbered, segment.own, segment.stamp, todo)
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
             made.append(self._commit(matches, segment.events, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
         self._compare(replay, old, Outputs.concat(made), affected)
         replay.why = self._why(replay.gone, events)
+        self._disturbed = {}
         counts.replays += int(todo.sum())
         counts.replayed += replay.handled
         counts.replaying += self._setting.time() - began
@@ -178,26 +225,23 @@ class ColumnTactic:
                 segment.keep(old, stays)
 
     def _why(self, gone: Outputs, late: Ints) -> list[str]:
-        """Outputs that did not come again were undone by the late event of their key."""
+        """Outputs that did not come again were undone by what happened to their key."""
         if not len(gone):
             return []
-        number = dict(zip(late[KEY].tolist(), late[NUMBER].tolist(), strict=True))
-        causes = self._store.find(np.array([number[int(key)] for key in gone.keys]))
-        return [f"late {cause.type} at {cause.ts}" for cause in causes.rows_without_payload()]
+        why = {key: told for key, (_, _, told) in self._disturbed.items()}
+        if late.shape[1]:
+            causes = self._store.find(late[NUMBER]).rows_without_payload()
+            for key, cause in zip(late[KEY].tolist(), causes, strict=True):
+                why[key] = f"late {cause.type} at {cause.ts}"
+        return [why[int(key)] for key in gone.keys]
 
     def _insert(self, late: CodedEvents) -> int:
         """Merge late events into their segments; return the first of these."""
-        events = late.events
-        firsts = np.array([segment.first for segment in self._segments])
-        at = firsts[:, 0].searchsorted(events[TS], side="right") - 1
-        # At equal times, an event that arrived before a segment's first belongs to the one before.
-        while len(early := np.flatnonzero(
-            (at > 0) & (firsts[at, 0] == events[TS]) & (firsts[at, 1] > events[ARRIVAL])
-        )):  # fmt: skip
-            at[early] -= 1
+        starts = [segment.start for segment in self._segments]
+        at = np.array([bisect_right(starts, late.place(row)) - 1 for row in range(len(late))])
         at = np.maximum(at, 0)
         for number in np.unique(at).tolist():
-            self._segments[number].insert(late.pick(np.flatnonzero(at == number)))
+            self._segments[number].insert(late.pick(np.flatnonzero(at == number)), self._store)
         return int(at.min())
 
     def _commit(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
@@ -206,29 +250,46 @@ class ColumnTactic:
         if not count:
             return NO_OUTPUTS
         told = handled[:, matches[kernel.TOLD]]
-        every = self._store.find(matches[kernel.EVENTS :].ravel())
-        bound = [every.part(low, low + count) for low in range(0, len(every), count)]
+        bound = self._bound(matches[kernel.EVENTS :])
         last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
         types = last.type_names() if self._program.uniform else self._tellers(told, due)
         timed = due >= 0
-        causes = told[[TS, ARRIVAL, KEY]]
+        causes = told[[TS, NUMBER, KEY, ARRIVAL]]
         if timed.any():
             for number in np.flatnonzero(timed).tolist():
                 at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-            causes = np.where(timed, np.stack((due, np.full(count, -1), told[KEY])), causes)
+            nobody = np.full(count, -1)
+            causes = np.where(timed, np.stack((due, nobody, told[KEY], nobody)), causes)
+        places = self._places(causes)
         values, codes = self._keys.values, told[KEY]
-
-        def places() -> list[Place]:
-            return [
-                (ts, 0, arrival) if arrival >= 0 else (ts, TIME, encode(values[code]))
-                for ts, arrival, code in zip(*causes.tolist(), strict=True)
-            ]
 
         payload = self._shaper.payloads(bound)
         events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
         outputs = self._outputs.make_columns(events, causes, places, types, at, values, codes)
         segment.outputs.append(outputs)
         return outputs
+
+    def _bound(self, numbers: Ints) -> list[EventBatch]:
+        """The events that are bound to each step."""
+        if self._store.mixed:
+            return [self._store.find(step) for step in numbers]
+        every, count = self._store.find(numbers.ravel()), numbers.shape[1]
+        return [every.part(low, low + count) for low in range(0, len(every), count)]
+
+    def _places(self, causes: Ints) -> Places:
+        """The places of causes: of input events, of outputs of other stages, of time."""
+        values = self._keys.values
+
+        def one(ts: int, number: int, key: int, arrival: int) -> Place:
+            if number < 0:
+                return ts, TIME, encode(values[key])
+            made = self._store.derived(number)
+            return (ts, 0, arrival) if made is None else made[1]
+
+        if self._store.mixed:
+            # At once: what is taken back later has no place any more.
+            return [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
+        return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
 
     def _tellers(self, told: Ints, due: Ints) -> list[str]:
         """The types of what completed matches: an event, or time."""
@@ -251,12 +312,12 @@ class ColumnTactic:
         bound = self._runs.clean_up([segment.undo for segment in self._segments])
         numbers = [segment.events[NUMBER] for segment in self._segments]
         numbers.append(self._waiting.events.events[NUMBER])
-        needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.count)
+        needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.next)
         self._store.forget(needed, bound)
 
     def forget(self, before: int) -> Iterable[Outputs]:
         count = 0
-        while count < len(self._segments) - 1 and self._segments[count + 1].first[0] < before:
+        while count < len(self._segments) - 1 and self._segments[count + 1].start[0] < before:
             count += 1
         gone = self._segments[:count]
         del self._segments[:count]
@@ -278,20 +339,21 @@ class ColumnTactic:
     def state_of(self) -> dict[str, Any]:
         return {
             "segments": [
-                (s.stamp, s.events, s.own, s.undo, sum(map(len, s.outputs))) for s in self._segments
+                (s.stamp, s.start, s.events, s.own, s.undo, sum(map(len, s.outputs)))
+                for s in self._segments
             ],
             "runs": self._runs.state_of(),
             "keys": self._keys.values,
             "interned": self._reader.interned.state_of(),
             "store": self._store.state_of(),
             "waiting": self._waiting.state_of(),
-            "numbers": (self._stamp, self._passed),
+            "numbers": (self._stamp, self._passed, self._last),
         }
 
     def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         self._segments = [
-            ColumnSegment(stamp, events, own, undo, [outputs.next(count)])
-            for stamp, events, own, undo, count in kept["segments"]
+            ColumnSegment(stamp, start, events, own, undo, [outputs.next(count)])
+            for stamp, start, events, own, undo, count in kept["segments"]
         ]
         self._runs.resume(kept["runs"])
         self._keys.resume(kept["keys"])
@@ -300,7 +362,7 @@ class ColumnTactic:
         rows, waiting = kept["waiting"]
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)
-        self._stamp, self._passed = kept["numbers"]
+        self._stamp, self._passed, self._last = kept["numbers"]
 
 
 def _others(count: int, rows: Collection[int]) -> Ints:
