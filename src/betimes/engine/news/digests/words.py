@@ -57,9 +57,10 @@ def word_of(value: Any) -> int:
     """A word for a value; a `TypeError` if it is not data."""
     kind = type(value)
     if kind is int:
-        if -(2**63) <= value < 2**63:
-            return _INT | value & WORD
-        return word_of_bytes(b"int %d" % value)
+        number: int = value
+        if -(2**63) <= number < 2**63:
+            return _INT | number & WORD
+        return word_of_bytes(b"int %d" % number)
     if kind is str:
         return word_of_text(value)
     if kind is float:
