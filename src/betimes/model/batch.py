@@ -361,6 +361,14 @@ def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
     return codes, tuple(map(str, values.to_pylist()))
 
 
+def in_rows(batch: EventBatch) -> EventBatch:
+    """The same events with their payloads as dictionaries."""
+    payload = batch.payload
+    if isinstance(payload, pa.Table):
+        payload = payload.to_pylist()
+    return EventBatch(batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start)
+
+
 def in_one(column: pa.ChunkedArray[Any]) -> Any:
     """The values of a column as a single array."""
     whole = column.combine_chunks()

@@ -45,6 +45,10 @@ from betimes.patterns.syntax import (
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_ORDERS = 64
+"""Batches list their types in many orders; this many of these are remembered."""
 
 _OPS = {
     "+": kernel.ADD, "-": kernel.SUBTRACT, "*": kernel.MULTIPLY, "/": kernel.DIVIDE,
@@ -201,6 +205,7 @@ class Program:
             places[step.name] = state
             state += 1
         self._tests = tuple(tests)
+        self._types: dict[tuple[str, ...], tuple[Ints, Flags, list[tuple[_Test, Flags]]]] = {}
         self.programs = np.array(programs, np.int64).reshape(-1, 3).T.copy()
         self.constants = np.array([*constants, 0.0])
         config[kernel.STEPS] = len(self.steps)
@@ -221,16 +226,7 @@ class Program:
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
         """Which rows concern the pattern, and their two numbers."""
-        tables = np.zeros((2, len(batch.types)), np.int64)
-        asked = np.full(len(batch.types), self.strict)
-        others = []
-        for test in self._tests:
-            wanted = np.array([test.types is None or t in test.types for t in batch.types], bool)
-            if all(isinstance(each, TypeIs) for each in test.conditions):
-                tables[test.row, wanted] |= test.bit
-            else:
-                others.append((test, wanted))
-            asked |= wanted
+        tables, asked, others = self._by_type(batch.types)
         # Most events have types that no step asks for; only their codes are looked at.
         rows = np.flatnonzero(asked[batch.codes])
         codes = batch.codes[rows]
@@ -247,6 +243,25 @@ class Program:
             seen = fulfil(self._only, batch, rows)
             rows, bits = rows[seen], bits[:, seen]
         return rows, bits
+
+    def _by_type(self, types: tuple[str, ...]) -> tuple[Ints, Flags, list[tuple[_Test, Flags]]]:
+        """By the types of a batch: numbers, who is asked for, and what else has to be tested."""
+        known = self._types.get(types)
+        if known is None:
+            tables = np.zeros((2, len(types)), np.int64)
+            asked = np.full(len(types), self.strict)
+            others = []
+            for test in self._tests:
+                wanted = np.array([test.types is None or t in test.types for t in types], bool)
+                if all(isinstance(each, TypeIs) for each in test.conditions):
+                    tables[test.row, wanted] |= test.bit
+                else:
+                    others.append((test, wanted))
+                asked |= wanted
+            if len(self._types) >= _ORDERS:
+                self._types.clear()
+            known = self._types[types] = tables, asked, others
+        return known
 
     def names(self, at: int, batch: EventBatch) -> list[str]:
         """The name under which a step binds each event: the first alternative that holds."""

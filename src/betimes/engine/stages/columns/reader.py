@@ -17,13 +17,16 @@ from betimes.engine.stages.columns.interned import Interned
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import Ints, Joined
 from betimes.engine.stats import StageCounts
-from betimes.model.batch import EventBatch
+from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded
 from betimes.model.event import Event
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 
 Floats = npt.NDArray[np.float64]
+
+FEW = 128
+"""Tables with fewer rows become rows: each call of Arrow's has a price, however few there are."""
 
 
 class Below(NamedTuple):
@@ -119,6 +122,8 @@ class Reader:
         self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
     ) -> ColumnArrivals:
         self._failed = 0
+        if len(batch) <= FEW:
+            batch = in_rows(batch)
         wanted, bits, part, own = self._read(batch)
         mine = None if groups is None else groups.take(wanted)
         keys = key_codes(self._node, self.keys, part, mine)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch
+from betimes.model.batch import EventBatch, in_rows
 from betimes.model.payloads import read, written
 
 Ints = npt.NDArray[np.int64]
@@ -117,7 +117,7 @@ class Store:
             return self._shelves[used[0]].find(numbers)
         places = [np.flatnonzero(shelf == each) for each in used]
         parts = [
-            _in_rows(self._shelves[each].find(numbers[mine]))
+            in_rows(self._shelves[each].find(numbers[mine]))
             for each, mine in zip(used, places, strict=True)
         ]
         return EventBatch.concat(parts).take(_inverse(places))
@@ -154,14 +154,6 @@ class Store:
             shape = batch.payload.schema if isinstance(batch.payload, pa.Table) else None
             self._shapes.setdefault(shape, at)
         self._size = self._kept = sum(map(len, self._shelves))
-
-
-def _in_rows(batch: EventBatch) -> EventBatch:
-    """The same events, each with its own fields only."""
-    payload = batch.payload
-    if isinstance(payload, pa.Table):
-        payload = payload.to_pylist()
-    return EventBatch(batch.ts, batch.codes, batch.types, payload)
 
 
 def _inverse(places: list[Ints]) -> Ints:
