@@ -225,7 +225,7 @@ class Pattern:
         """Which matcher runs it, and why."""
         why = self.why_general()
         if why is None:
-            return "compiled, over columns, where it reads input events"
+            return "compiled, over columns"
         return f"general, event by event, because {why}"
 
     def shapes(self) -> dict[str, tuple[str, Shape]]:
