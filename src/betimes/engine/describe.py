@@ -29,7 +29,7 @@ def describe(detector: Any, *, on: Types, emits: Types, by: str | None, name: st
     tactic = SliceTactic if maker.kind == "batch" else RowTactic
     return Node(
         name or maker.name, maker, type_names(on, "on"), type_names(emits, "emits"), by,
-        tactic, RowTactic,
+        tactic, tactic,
     )  # fmt: skip
 
 

@@ -173,8 +173,12 @@ class EventBatch:
         return cls.from_rows(events)
 
     @classmethod
-    def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
-        """Join batches that follow each other in arrival order."""
+    def concat(cls, batches: Sequence[EventBatch], *, exact: bool = False) -> EventBatch:
+        """Join batches that follow each other in arrival order.
+
+        If they are tables with different columns, what is missing is null; with `exact`, events
+        keep the columns that they had.
+        """
         if len(batches) == 1:
             return batches[0]
         number: dict[str, int] = {}
@@ -192,7 +196,7 @@ class EventBatch:
             np.concatenate([b.ts for b in batches]) if batches else np.empty(0, np.int64),
             np.concatenate(codes) if batches else np.empty(0, np.int32),
             tuple(number),
-            _concat_payload(batches),
+            _concat_payload(batches, exact=exact),
             head_start=heads,
         )
 
@@ -386,17 +390,18 @@ def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
         ) from error
 
 
-def _concat_payload(batches: Sequence[EventBatch]) -> Payload | None:
+def _concat_payload(batches: Sequence[EventBatch], *, exact: bool) -> Payload | None:
     payloads = [batch.payload for batch in batches]
     if all(payload is None for payload in payloads):
         return None
     tables = [payload for payload in payloads if isinstance(payload, pa.Table)]
     if len(tables) == len(payloads):
         alike = all(table.schema.equals(tables[0].schema) for table in tables[1:])
-        try:
-            return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
-        except pa.ArrowTypeError:
-            pass  # A column has changed its type; rows can hold anything.
+        if alike or not exact:
+            try:
+                return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
+            except pa.ArrowTypeError:
+                pass  # A column has changed its type; rows can hold anything.
     rows: list[dict[str, Any]] = []
     for batch, payload in zip(batches, payloads, strict=True):
         if payload is None:

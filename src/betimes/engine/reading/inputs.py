@@ -77,7 +77,7 @@ class Inputs:
             self._parts[mask, columns] = (
                 _taken(self.batch, rows)
                 if columns is None
-                else _selected(self.batch, rows, columns, who)
+                else selected(self.batch, rows, columns, who)
             )
         return self._parts[mask, columns]
 
@@ -116,7 +116,7 @@ def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:
     return batch if rows is None else batch.take(rows)
 
 
-def _selected(
+def selected(
     batch: EventBatch, rows: Ints | None, columns: tuple[str, ...], who: str
 ) -> EventBatch:
     """The rows with some columns of their payload; a missing column is an error."""

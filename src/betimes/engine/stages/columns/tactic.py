@@ -31,6 +31,7 @@ from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
+from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.tactic import (
     END,
     ColumnReplay,
@@ -70,6 +71,7 @@ class ColumnTactic:
         self._keys = self._reader.keys
         self._runs = PartialMatches(self._program, node.name)
         self._store = Known()
+        self._below = FromBelow()
         self._type, _ = node.pattern.shapes()["match"]
         self._shaper = Shaper(node.pattern, self._program)
         nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
@@ -106,19 +108,20 @@ class ColumnTactic:
         for part, places in arrivals.parts:
             found[NUMBER, places] = self._store.put(part)
         if arrivals.below is not None:
-            self._store.hear(row, arrivals.below, found[NUMBER])
+            self._below.put(row + arrivals.below.now, arrivals.below.outputs)
+            self._store.hear(arrivals.below, found[NUMBER])
         self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
-        self._store.hand_out(rows)
+        self._below.hand_out(rows)
         taken, mine = self._waiting.take_some(rows)
         taken.events[AT] = at if mine is None else at[mine]
         return taken, rows if mine is None else rows[mine]
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
-        row, number = self._store.withdraw(output)
-        if number is not None:
+        row, number = self._below.withdraw(output.id), self._store.withdraw(output.id)
+        if row is None and number is not None:
             starts = [segment.start for segment in self._segments]
             which = max(bisect_right(starts, output.place) - 1, 0)
             key = self._segments[which].remove(number)
@@ -347,6 +350,7 @@ class ColumnTactic:
             "interned": self._reader.interned.state_of(),
             "store": self._store.state_of(),
             "waiting": self._waiting.state_of(),
+            "below": self._below.state_of(),
             "numbers": (self._stamp, self._passed, self._last),
         }
 
@@ -359,6 +363,7 @@ class ColumnTactic:
         self._keys.resume(kept["keys"])
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
+        self._below.resume(kept["below"])
         rows, waiting = kept["waiting"]
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)

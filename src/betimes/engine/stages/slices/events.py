@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from betimes.engine.news.outputs import Place
+from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.batch import EventBatch
+from betimes.model.coded import pick
 from betimes.model.event import Event
 from betimes.model.payloads import read, written
 
@@ -21,19 +24,32 @@ _CHUNKS = 4
 class Slice:
     """Events in order, with their arrival numbers and the arrivals of their release."""
 
-    __slots__ = ("arrival", "at", "batch", "codes")
+    __slots__ = ("arrival", "at", "batch", "codes", "made")
 
-    def __init__(self, batch: EventBatch, arrival: Ints, at: Ints, codes: Ints = NOTHING) -> None:
+    def __init__(
+        self,
+        batch: EventBatch,
+        arrival: Ints,
+        at: Ints,
+        codes: Ints = NOTHING,
+        made: list[Made | None] | None = None,
+    ) -> None:
         self.batch = batch
         self.arrival = arrival
         self.at = at
         self.codes = codes
         """Their keys, while they are handed out."""
+        self.made = made
+        """For each event, if another stage made it: the output's identity and place; None if all
+        are input events."""
 
     def __len__(self) -> int:
         return len(self.arrival)
 
     def place(self, row: int) -> Place:
+        made = None if self.made is None else self.made[row]
+        if made is not None:
+            return made[1]
         return int(self.batch.ts[row]), 0, int(self.arrival[row])
 
     @property
@@ -43,10 +59,13 @@ class Slice:
     def event(self, row: int) -> Event:
         return self.batch[row]
 
-    def output(self, row: int) -> str | None:  # noqa: ARG002 - all are input events
-        return None
+    def output(self, row: int) -> str | None:
+        made = None if self.made is None else self.made[row]
+        return None if made is None else made[0]
 
     def places(self, rows: list[int]) -> list[Place]:
+        if self.made is not None:
+            return [self.place(row) for row in rows]
         ts, arrival = self.batch.ts[rows].tolist(), self.arrival[rows].tolist()
         return [(time, 0, number) for time, number in zip(ts, arrival, strict=True)]
 
@@ -58,27 +77,35 @@ class Slice:
     def part(self, low: int, high: int) -> Slice:
         if low == 0 and high == len(self):
             return self
-        return Slice(self.batch.part(low, high), self.arrival[low:high], self.at[low:high])
+        arrival, at, codes = self.arrival[low:high], self.at[low:high], self.codes[low:high]
+        made = None if self.made is None else self.made[low:high]
+        return Slice(self.batch.part(low, high), arrival, at, codes, made)
 
     def take(self, rows: Ints) -> Slice:
-        return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows])
+        made = None if self.made is None else pick(self.made, rows.tolist())
+        codes = self.codes[rows] if len(self.codes) else self.codes
+        return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows], codes, made)
 
     def pick(self, rows: Ints) -> Slice:
-        batch = whole(self.batch.take(rows))
-        return Slice(batch, self.arrival[rows], self.at[rows], self.codes[rows])
+        taken = self.take(rows)
+        return Slice(whole(taken.batch), taken.arrival, taken.at, taken.codes, taken.made)
 
     def own(self) -> Slice:
         return self
 
     def joined(self, more: Slice) -> Slice:
-        batch = EventBatch.concat([self.batch, more.batch])
+        made = _made([self, more])
+        batch = EventBatch.concat([self.batch, more.batch], exact=made is not None)
         payload = batch.payload
         if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
             batch = whole(batch)
-        numbers = np.concatenate(
-            ((self.arrival, self.at, self.codes), (more.arrival, more.at, more.codes)), axis=1
+        return Slice(
+            batch,
+            np.concatenate((self.arrival, more.arrival)),
+            np.concatenate((self.at, more.at)),
+            np.concatenate((self.codes, more.codes)),
+            made,
         )
-        return Slice(batch, *numbers)
 
     def count_before(self, place: Place) -> int:
         """How many of the events come before a place."""
@@ -88,6 +115,8 @@ class Slice:
 
     def sorted(self) -> Slice:
         """By place."""
+        if self.made is not None:
+            return self.take(np.array(sorted(range(len(self)), key=self.place), np.int64))
         ts = self.batch.ts
         order = np.argsort(ts, kind="stable")
         ts, arrival = ts[order], self.arrival[order]
@@ -95,27 +124,43 @@ class Slice:
             order = np.lexsort((self.arrival, self.batch.ts))
         return self.take(order)
 
+    def without(self, place: Place) -> Slice:
+        """The events without the one at a place."""
+        row = bisect_left(range(len(self)), place, key=self.place)
+        return self.take(np.delete(np.arange(len(self)), row))
+
     @staticmethod
     def join(parts: list[Slice]) -> Slice:
         """Concatenate."""
         if len(parts) == 1:
             return parts[0]
+        made = _made(parts)
+        batch = EventBatch.concat([part.batch for part in parts], exact=made is not None)
         return Slice(
-            whole(EventBatch.concat([part.batch for part in parts])),
+            whole(batch),
             np.concatenate([part.arrival for part in parts]),
             np.concatenate([part.at for part in parts]),
+            made=made,
         )
 
     def state_of(self) -> tuple[Any, ...]:
         """Everything needed to resume elsewhere."""
         batch = self.batch
         payload = written(batch.payload)
-        return batch.ts, batch.codes, batch.types, payload, self.arrival, self.at, self.codes
+        columns = (batch.ts, batch.codes, batch.types, payload)
+        return *columns, self.arrival, self.at, self.codes, self.made
 
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> Slice:
         ts, codes, types, payload, *numbers = kept
         return cls(EventBatch(ts, codes, tuple(types), read(payload)), *numbers)
+
+
+def _made(parts: Sequence[Slice]) -> list[Made | None] | None:
+    """Which events of slices that follow each other were made by other stages."""
+    if all(part.made is None for part in parts):
+        return None
+    return [each for part in parts for each in part.made or [None] * len(part)]
 
 
 def whole(batch: EventBatch) -> EventBatch:

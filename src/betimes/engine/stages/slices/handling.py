@@ -152,7 +152,11 @@ class SliceHandling:
                         self._spare(affected[index:], replay)
                         break
                 segment.saved = states.take(history.detector, affected[index - 1].saved)
-            self._again(history, replay, segment)
+            if segment.size:
+                self._again(history, replay, segment)
+            else:  # everything in it was taken back
+                replay.old += segment.outputs
+                segment.outputs = []
         replay.process = self.costs.process
         return replay
 

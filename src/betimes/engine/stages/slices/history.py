@@ -39,6 +39,11 @@ class SliceSegment:
         self.size += len(events)
         self.last = max(self.last, events.place(len(events) - 1))
 
+    def remove(self, place: Place) -> None:
+        """Remove the event at a place."""
+        self._parts = [self.events.without(place)]
+        self.size -= 1
+
     def insert(self, events: Slice) -> None:
         """Add events that land among the handled ones."""
         self._in_order = False

@@ -1,9 +1,9 @@
-"""The tactic of slices: per-batch detectors on input events, over columns.
+"""The tactic of slices: per-batch detectors, over columns.
 
-A per-batch detector that reads input events gets them as they came, as columns: no event becomes a
-Python object on the way. Waiting events are looked up by number when the ordering unit hands them
-out, and handled events stay in the slices in which they were handed over. Every key has its own
-detector and history; without keys there is one.
+A per-batch detector gets events as they came, as columns: no input event becomes a Python object on
+the way. Waiting events are looked up by number when the ordering unit hands them out, and handled
+events stay in the slices in which they were handed over. Every key has its own detector and
+history; without keys there is one.
 
 Events that follow all handled ones of their key are handed over in slices, as long as the spacing
 of snapshots allows; at attenuation 1, that is usually one slice per batch and key. Events that land
@@ -13,7 +13,7 @@ all later ones again: once per batch, however many events were late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -21,8 +21,9 @@ import numpy as np
 
 from betimes.engine.news.outputs import Output, Outputs, Remembered
 from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.inputs import Inputs
+from betimes.engine.reading.inputs import Inputs, selected
 from betimes.engine.reading.keys import Keys, has_column, key_codes
+from betimes.engine.stages.from_below import FromBelow, Made
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
@@ -30,6 +31,7 @@ from betimes.engine.stages.tactic import (
     NOTHING,
     Disturbance,
     Ints,
+    Joined,
     Moment,
     Replay,
     Setting,
@@ -37,31 +39,35 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded
 from betimes.model.event import Event
 
 
 class SliceArrivals(Arrivals):
     """What arrives at a stage of a per-batch detector: columns for the unit and for it."""
 
-    __slots__ = ("codes", "part")
+    __slots__ = ("codes", "made", "part")
 
     def __init__(
-        self, inputs: Inputs, seen: tuple[EventBatch, Ints], wanted: Ints, part: EventBatch
+        self,
+        batch: EventBatch,
+        at: Ints,
+        wanted: Ints,
+        part: EventBatch,
+        codes: Ints,
+        event: Callable[[int], Event],
     ) -> None:
-        batch, at = seen
-
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
         super().__init__(batch, at, wanted, [], None, event)
         self.part = part
         """The events that the detector takes."""
-        self.codes: Ints = np.zeros(len(part), np.int64)
+        self.codes = codes
         """Their keys."""
+        self.made: tuple[Ints, Outputs] | None = None
+        """Outputs of other stages among the arrivals, and where they are."""
 
 
 class SliceTactic:
-    """Hands slices of input events to per-batch detectors, by key."""
+    """Hands slices of events to per-batch detectors, by key."""
 
     weighs = True
     passed = None
@@ -72,6 +78,12 @@ class SliceTactic:
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
         self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING))
+        self._below = FromBelow()
+        self._mixed = False
+        """Whether there may be outputs of other stages among the events."""
+        self._disturbed: dict[Any, Disturbance] = {}
+        """The keys that have to go back in this batch."""
+        self._who = f"detector {setting.node.name!r}"
         self._swept = 0
         """How many events had been handled when the keys were last swept."""
 
@@ -80,46 +92,115 @@ class SliceTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         node = self._setting.node
         on, sees = self._setting.masks(inputs.batch.types)
-        part = inputs.part(on, node.maker.columns, f"detector {node.name!r}")
-        arrivals = SliceArrivals(inputs, inputs.columns(sees), inputs.among(on, sees), part)
+        part = inputs.part(on, node.maker.columns, self._who)
+        batch, at = inputs.columns(sees)
+        codes: Ints = np.zeros(len(part), np.int64)
         if self._has_keys:
             self._keys.drop()
             by = node.by
             whole = inputs.part(on) if by and not has_column(part, by) else part
-            arrivals.codes = key_codes(node, self._keys, whole, inputs.groups_of(on))
-        return arrivals
+            codes = key_codes(node, self._keys, whole, inputs.groups_of(on))
+
+        def event(index: int) -> Event:
+            return inputs.batch[int(at[index]) - inputs.first]
+
+        return SliceArrivals(batch, at, inputs.among(on, sees), part, codes, event)
+
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        assert isinstance(arrivals, SliceArrivals)
+        events, columns = joined.outputs.events, self._setting.node.maker.columns
+        part = events if columns is None else selected(events, None, columns, self._who)
+        wanted = np.concatenate((joined.was[arrivals.wanted], joined.now))
+        order = np.argsort(wanted)
+        codes = np.concatenate((arrivals.codes, self._codes(joined.outputs)))
+        row = {index: n for n, index in enumerate(joined.now.tolist())}
+
+        def event(index: int) -> Event:
+            n = row.get(index)
+            return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
+
+        both = EventBatch.concat([arrivals.part, part], exact=True).take(order)
+        found = SliceArrivals(joined.batch, joined.at, wanted[order], both, codes[order], event)
+        found.made = joined.now, joined.outputs
+        return found
+
+    def _codes(self, outputs: Outputs) -> Ints:
+        """The keys of outputs of other stages."""
+        if not self._has_keys:
+            return np.zeros(len(outputs), np.int64)
+        groups = Coded.plain(outputs.groups or []) if self._setting.grouped else None
+        return key_codes(self._setting.node, self._keys, outputs.events, groups)
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         assert isinstance(arrivals, SliceArrivals)
         self._keys.keep()
         wanted = arrivals.wanted
         at = arrivals.at[wanted]
-        self._waiting.put(row + wanted, Slice(arrivals.part, at, at, arrivals.codes))
+        made: list[Made | None] | None = None
+        if arrivals.made is not None:
+            now, outputs = arrivals.made
+            self._below.put(row + now, outputs)
+            self._mixed = True
+            made = [None] * len(wanted)
+            places = zip(
+                wanted.searchsorted(now).tolist(), outputs.ids, outputs.places, strict=True
+            )
+            for n, match, place in places:
+                made[n] = match, place
+        self._waiting.put(row + wanted, Slice(arrivals.part, at, at, arrivals.codes, made))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Slice, Ints]:  # noqa: ARG002
+        self._below.hand_out(rows)
         taken = self._waiting.take(rows)
-        return Slice(taken.batch, taken.arrival, at, taken.codes), rows
+        return Slice(taken.batch, taken.arrival, at, taken.codes, taken.made), rows
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
+        row = self._below.withdraw(output.id)
+        if row is not None:
+            return row
+        (code,) = self._codes(Outputs.of([output])).tolist()
+        key = self._keys.values[code] if self._has_keys else None
+        history, place = self._handling.history(key), output.place
+        segment = history.find(place)
+        history.segments[segment].remove(place)
+        self._setting.failures.mend(key, place, place)
+        breach, cause = place[0] <= final_to, ("retracted", output.event)
+        self._disturb(key, Disturbance(segment, segment, place, cause, at, breach))
+        return None
+
+    def _disturb(self, key: Any, disturbance: Disturbance) -> None:
+        known = self._disturbed.setdefault(key, disturbance)
+        if known is not disturbance:
+            known.add(disturbance)
 
     # Handling events
 
     def handle(self, events: Slice, moment: Moment) -> Iterator[Told]:
-        disturbed = breaches = 0
+        if self._mixed:
+            events = events.sorted()
         made: list[Output] = []
         parts = self._by_key(events)
         for key, mine in parts:
             history = self._handling.history(key)
             behind = mine.count_before(history.last)
             if behind:
-                disturbed += 1
-                breaches += bool(mine.batch.ts[0] <= moment.final_to)
-                yield self._go_back(history, mine.part(0, behind), moment)
+                self._land(history, mine.part(0, behind), moment)
+            if key in self._disturbed:
+                yield self._go_back(history, self._disturbed[key])
             certain = int(mine.batch.ts.searchsorted(moment.certain, side="right"))
             for outputs in self._handling.append(history, mine, behind, certain, moment.reach):
                 made += outputs
+        touched = {key for key, _ in parts}
+        for key, disturbance in self._disturbed.items():
+            if key not in touched:
+                yield self._go_back(self._handling.history(key), disturbance)
         if len(parts) > 1:
             made.sort(key=attrgetter("cause"))
         yield Outputs.of(made)
-        self._handling.costs.note_batch(disturbed, breaches, max(len(parts), 1))
+        breaches = sum(disturbance.breach for disturbance in self._disturbed.values())
+        touched.update(self._disturbed)
+        self._handling.costs.note_batch(len(self._disturbed), breaches, max(len(touched), 1))
+        self._disturbed = {}
 
     def _by_key(self, events: Slice) -> list[tuple[Any, Slice]]:
         """The events of each key."""
@@ -134,15 +215,17 @@ class SliceTactic:
             return [(values[codes[0]], events)]
         return [(values[codes[rows[0]]], events.take(rows)) for rows in np.split(order, borders)]
 
-    def _go_back(self, history: KeyHistory, late: Slice, moment: Moment) -> Replay:
-        """Put late events in their places, and replay."""
+    def _land(self, history: KeyHistory, late: Slice, moment: Moment) -> None:
+        """Put late events in their places."""
+        landed, place = history.insert(late), late.place(0)
+        cause = Event(late.types([0])[0], int(late.ts[0]))
+        breach = place[0] <= moment.final_to
+        disturbance = Disturbance(landed[0], landed[-1], place, ("late", cause), -1, breach)
+        self._disturb(history.key, disturbance)
+
+    def _go_back(self, history: KeyHistory, disturbance: Disturbance) -> Replay:
+        """Let a key handle its events again."""
         began = self._setting.time()
-        landed = history.insert(late)
-        place, cause = late.place(0), Event(late.types([0])[0], int(late.ts[0]))
-        disturbance = Disturbance(
-            landed[0], landed[-1], place, ("late", cause), -1,
-            breach=place[0] <= moment.final_to,
-        )  # fmt: skip
         replay = self._handling.replay(history, disturbance)
         counts = self._setting.counts
         counts.replays += 1
@@ -186,6 +269,7 @@ class SliceTactic:
         handling = self._handling
         return {
             "waiting": self._waiting.state_of(),
+            "below": (self._mixed, self._below.state_of()),
             "keys": self._keys.values,
             "histories": [
                 (key, handling.snapshot(history), history.last, _written(history.segments))
@@ -197,6 +281,8 @@ class SliceTactic:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
+        self._mixed, below = kept["below"]
+        self._below.resume(below)
         for key, snapshot, last, segments in kept["histories"]:
             history = self._handling.resume(key, snapshot)
             history.last = last
