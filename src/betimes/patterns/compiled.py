@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from betimes.model.batch import EventBatch
 from betimes.patterns import kernel
-from betimes.patterns.columns import fulfil
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, TypeIs, types_for
 from betimes.patterns.steps import Condition, Spec, Step
 from betimes.patterns.syntax import (
@@ -221,6 +220,8 @@ class Program:
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
         """Which rows concern the pattern, and their two numbers."""
+        from betimes.patterns.columns import fulfil  # loads pyarrow.compute, which takes long
+
         tables = np.zeros((2, len(batch.types)), np.int64)
         asked = np.full(len(batch.types), self.strict)
         others = []
@@ -250,6 +251,8 @@ class Program:
 
     def names(self, at: int, batch: EventBatch) -> list[str]:
         """The name under which a step binds each event: the first alternative that holds."""
+        from betimes.patterns.columns import fulfil
+
         (first, _), *others = self.steps[at].takes
         names = [first] * len(batch)
         left = np.arange(len(batch))
