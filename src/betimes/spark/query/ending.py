@@ -54,8 +54,10 @@ def plain_place(query: str) -> Iterator[str]:
 def last_batch(spark: SparkSession, query: str) -> int:
     """The number of the last batch that a query committed."""
     folder = local_path(query)
-    if folder is not None:
-        return max(int(file.name) for file in (folder / "commits").glob("[0-9]*"))
+    commits = [] if folder is None else [int(f.name) for f in (folder / "commits").glob("[0-9]*")]
+    if commits:
+        return max(commits)
+    # Elsewhere, or on the machine of a Spark Connect server.
     metadata = spark.read.format("state-metadata").load(query)
     return max(int(row.maxBatchId) for row in metadata.select("maxBatchId").collect())
 
