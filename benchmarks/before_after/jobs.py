@@ -1,4 +1,4 @@
-"""What is measured: each job returns how many events (or imports) it handles per second.
+"""What is measured: each job returns how many events (or imports, or runs) it handles per second.
 
 `python -m benchmarks.before_after.jobs NAME` runs one job on the library that `import betimes`
 finds, and prints the rate. A job first runs untimed on part of its stream: numba compiles what is
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -114,12 +115,37 @@ def two_levels_job() -> float:
     return rate(partial(in_batches, hierarchy, 10_000, 0.3), keyed_columns(200_000))
 
 
-def import_job() -> float:
-    """A new process each time, without the start of Python itself."""
-    code = "import time; b = time.process_time(); import betimes; print(time.process_time() - b)"
-    command = [sys.executable, "-c", code]
-    runs = (subprocess.run(command, capture_output=True, check=True) for _ in range(IMPORTS))
-    return 1 / statistics.median(float(run.stdout) for run in runs)
+IMPORT = "import betimes"
+FIRST_USE = """
+from betimes import Engine, Event, Hierarchy, pattern
+hierarchy = Hierarchy(clock="X")
+hierarchy.add(pattern("A !B C", by="key", emits="match"))
+engine = Engine(hierarchy, attenuation=0.3)
+engine.feed([Event(type, ts * 1000, {"key": 1}) for ts, type in enumerate("XAXCXXAXBXCX" * 20)])
+engine.finish()
+"""
+
+
+def new_process_job(code: str, *, times: int, compiled: bool = True) -> float:
+    """How often per second a new process can run some code, without the start of Python itself.
+
+    As after an installation, Python's bytecode is there; the code that numba compiles is there
+    only if `compiled`. Both are kept in a temporary folder, so that it does not matter what else
+    ran before, or whether this environment lets Python write bytecode.
+    """
+    timed = f"import time; began = time.process_time()\n{code}\nprint(time.process_time() - began)"
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+
+        def run(code: str, cache: str) -> float:
+            variables = {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "NUMBA_CACHE_DIR": cache}
+            kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+            command = [sys.executable, "-c", code]
+            done = subprocess.run(command, env=kept | variables, capture_output=True, check=True)
+            return float(done.stdout.split()[-1])
+
+        run(timed, f"{folder}/compiled")
+        caches = [f"{folder}/compiled" if compiled else f"{folder}/{n}" for n in range(times)]
+        return 1 / statistics.median(run(timed, cache) for cache in caches)
 
 
 def spark_job() -> float:
@@ -143,7 +169,20 @@ def spark_job() -> float:
     return MICRO_BATCH / statistics.median(took[2:]) * 1000
 
 
-SPARK = "Spark, 64 keys, micro-batches of 200,000"
+def whole_spark_job(part: str) -> float:
+    """A run in a new session; its rate or, for one part of it, how often per second that can be."""
+    from benchmarks.spark_pipeline.files import write_stream
+    from benchmarks.spark_pipeline.whole import whole_run
+
+    events = MICRO_BATCHES * MICRO_BATCH
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+        files = write_stream(Path(folder) / "stream", events, MICRO_BATCH, keys=64)
+        seconds = whole_run("detect", files)[part]
+    return (events if part == "whole" else 1) / seconds
+
+
+SPARK = "Spark"
+"""What the names of jobs on Spark begin with."""
 JOBS: dict[str, Job] = {
     **{
         f"pattern, batches of {batch:,}, attenuation {attenuation:g}": partial(
@@ -167,8 +206,15 @@ JOBS: dict[str, Job] = {
     "ordering unit, one event per feed": lambda: rate(
         partial(feed_singly, {}), list(sensor_stream(50_000))
     ),
-    "import betimes (imports/s)": import_job,
-    SPARK: spark_job,
+    "import betimes (imports/s)": partial(new_process_job, IMPORT, times=IMPORTS),
+    "first use in a process (uses/s)": partial(new_process_job, FIRST_USE, times=IMPORTS),
+    "first use after installation (uses/s)": partial(
+        new_process_job, FIRST_USE, times=1, compiled=False
+    ),
+    f"{SPARK}, 64 keys, micro-batches of 200,000": spark_job,
+    f"{SPARK}, 2 million events, start and end included": partial(whole_spark_job, "whole"),
+    f"{SPARK}, first micro-batch (batches/s)": partial(whole_spark_job, "first micro-batch"),
+    f"{SPARK}, end of a run (ends/s)": partial(whole_spark_job, "end"),
 }
 
 

@@ -19,6 +19,9 @@ workers start. Contenders take turns, and a ratio is the median of the ratios wi
 first laps are not timed, because the JVM is still compiling. In the first one, every contender must
 find exactly the matches that sorting the whole stream gives, as far as the bound allows.
 
+*Start and end included*: `detect` and the contenders written by hand, each in a new process with a
+new session, from its start to the end of the run, by the wall clock; see `whole`.
+
 *Growth*: `detect` alone, with more keys, and with micro-batches of 100 rows on engines that hold
 1 MB and more; next to it, the time that `applyInPandasWithState` needs only to carry as many bytes
 to Python and back. *Settings*: the time of a micro-batch with one setting back at Spark's default;
@@ -29,6 +32,7 @@ are numbers.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import statistics
 import tempfile
@@ -39,7 +43,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.racing import Race, Target, report
+from benchmarks.racing import Race, Result, Target, report
+from benchmarks.revisions import run_module
 from benchmarks.spark_pipeline.bench import Bench, better, new_session
 from benchmarks.spark_pipeline.contenders import CONTENDERS, HANDMADE
 from benchmarks.spark_pipeline.growth import (
@@ -76,6 +81,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report(races, targets, readings=readings, as_json=options.json)
 
 
+def whole_race(title: str, events: int, files: Path, *, rounds: int) -> Race:
+    """Whole runs in new processes."""
+    seconds: dict[str, list[float]] = {name: [] for name in ("detect", *HANDMADE)}
+    for _ in range(rounds):
+        for name, each in seconds.items():
+            said = run_module("benchmarks.spark_pipeline.whole", name, str(files))
+            each.append(json.loads(said.splitlines()[-1])["whole"])
+    results = {name: Result(name, events, tuple(times)) for name, times in seconds.items()}
+    return Race(title, results, HANDMADE)
+
+
 Found = tuple[list[Race], list[Target], dict[str, dict[str, str]]]
 
 
@@ -106,6 +122,7 @@ def run_all(bench: Bench, *, events: int) -> Found:
             rounds=1, rows=rows, files=many, laps=1,
         ),
         bench.race("64 keys, micro-batches of 100", everybody, rounds=4, rows=100, files=small),
+        whole_race(f"{events:,} events, start and end included", events, few, rounds=3),
     ]  # fmt: skip
     sizes = {"200,000 rows": bench.files("setting", 5 * rows, rows, 64), "100 rows": small}
     readings = {
@@ -128,6 +145,7 @@ def run_all(bench: Bench, *, events: int) -> Found:
             Target("64 keys, x ceiling", 0.6, races[0].ratio("detect", "ceiling")),
             Target("10,000 keys, x better by hand", 10, better(races[1])),
             Target("100 rows, x better by hand", 1 / 1.2, better(races[2])),
+            Target("start and end included, x better by hand", 1, better(races[3])),
         ],
         readings,
     )

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from betimes import Change, Event, Hierarchy, pattern
 from betimes.cli import app
-from betimes.cli.jobs.io.files import FORMATS, Position
+from betimes.cli.jobs.io.files import Position, dataset
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.conflicts import read_job
 
@@ -106,7 +105,7 @@ def written(folder: Path, format: str = "parquet") -> list[dict[str, Any]]:  # n
     if format == "csv":
         tables = [pyarrow.csv.read_csv(file) for file in files]
     else:
-        tables = [ds.dataset([file], format=FORMATS[format]).to_table() for file in files]
+        tables = [dataset(Path(file), format).to_table() for file in files]
     rows = [row for table in tables for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["slot"], row["seq"]))
 

@@ -99,7 +99,7 @@ def through_log(given: Setup, stream: Tables) -> Rows:
     for table in [*stream, None]:
         head = read_head(identity, note)
         host = LoggedHost(given, identity, slot=0, clock=lambda: 0.0)
-        host.rebuild(head, log)
+        host.rebuild(log, head.token)
         if table is None:
             told.append(host.finish())
             break

@@ -179,11 +179,6 @@ def test_compiled_code_uses_nothing_of_other_folders(package: str) -> None:
         assert set(others) <= {"betimes.model.compiling"}, file
 
 
-def test_numba_is_not_loaded_with_betimes() -> None:
-    script = "import sys, betimes; sys.exit('numba' in sys.modules or 'matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
 def test_a_function_without_a_file_is_compiled_and_not_cached() -> None:
     made: dict[str, Callable[[int], int]] = {}
     exec("def twice(x):\n    return 2 * x", {"__name__": compiling.__name__}, made)

@@ -26,3 +26,20 @@ def test_processes_that_are_started_inside_write_to_the_log(
     say("afterwards")
     assert log.read_text() == "before noise"
     assert capfd.readouterr().err == "afterwards"
+
+
+def test_workers_are_forked_with_compiled_code() -> None:
+    """An engine that is fed in a worker then neither loads numba nor compiles its ordering unit."""
+    script = """
+from betimes.spark.daemon import load_compiled
+load_compiled()
+from betimes import Engine, Event, Hierarchy
+from betimes.ordering import kernel
+before = list(kernel.feed.signatures)
+hierarchy = Hierarchy(clock="tick")
+hierarchy.add(lambda event: None, on="tick", emits="nothing", name="Nothing")
+Engine(hierarchy, attenuation=0.3).feed([Event("tick", ts) for ts in range(100)])
+print(len(before), kernel.feed.signatures == before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    assert done.stdout.split() == [b"1", b"True"]

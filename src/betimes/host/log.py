@@ -111,15 +111,15 @@ class LoggedHost:
     def engine(self) -> Engine:
         return self._host.engine
 
-    def rebuild(self, head: Head, log: Iterable[bytes]) -> None:
-        """Become the host that head and log describe."""
+    def rebuild(self, log: Iterable[bytes], token: bytes) -> None:
+        """Become the host that a log describes, and that the head knows by this token."""
         entries = [msgspec.msgpack.decode(entry, type=Entry | Base) for entry in log]
         for entry in sorted(entries, key=lambda entry: entry.number):
             if isinstance(entry, Base):
                 self._host.restore(entry.host)
             else:
                 self._apply(entry)
-        self.token = head.token
+        self.token = token
 
     def feed(self, head: Head, entry: Entry) -> Fed:
         """Take a batch that follows what the head says."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.host.columns import BadRow
 from betimes.model.change import REJECTED, Change, ChangeBatch
@@ -24,13 +23,16 @@ SLOT = "slot"
 NUMBERS = ("seq", "ts", "detected_at", "slack")
 COLUMNS: tuple[str, ...] = (SLOT, *Change.__struct_fields__)
 """The columns of the changes, in order."""
-SCHEMA = pa.schema([pa.field(SLOT, pa.int32()), *ChangeBatch([]).to_arrow().schema])
+_KINDS = dict.fromkeys(NUMBERS, pa.int64()) | {SLOT: pa.int32()}
+SCHEMA = pa.schema([pa.field(name, _KINDS.get(name, pa.string())) for name in COLUMNS])
 
 
 def change_rows(changes: ChangeBatch, *, slot: int, skip: int, results: str) -> pa.Table:
     """Changes for readers; `skip` numbers were given to rejected rows before."""
     table = changes.to_arrow(payload="json")
     if skip:
+        import pyarrow.compute as pc  # slow to load, and few streams have rejected rows
+
         place = table.column_names.index("seq")
         table = table.set_column(place, "seq", pc.add(table["seq"], skip))
     if results == "final" and len(table):

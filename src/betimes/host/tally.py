@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model.change import LATE, REJECTED
 
@@ -69,5 +68,7 @@ def _numbers(changes: pa.Table, column: str) -> npt.NDArray[np.int64]:
 
 
 def _equal(changes: pa.Table, column: str, value: str) -> npt.NDArray[np.bool_]:
+    import pyarrow.compute as pc  # slow to load
+
     same: npt.NDArray[np.bool_] = pc.equal(changes[column], pa.scalar(value)).to_numpy()
     return same

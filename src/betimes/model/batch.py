@@ -14,7 +14,6 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model import times
 from betimes.model.errors import EventError
@@ -146,6 +145,8 @@ class EventBatch:
             mask = pa.array(keep)
             ts, names, table = ts[keep], names.filter(mask), table.filter(mask)
         if arrival is not None and not _in_order(table[arrival]):
+            import pyarrow.compute as pc  # slow to load, and streams mostly come in order
+
             order = pc.sort_indices(table[arrival])
             ts, names, table = ts[order.to_numpy()], names.take(order), table.take(order)
         codes, types = _encode(names)

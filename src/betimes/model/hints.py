@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable
-from difflib import get_close_matches
 from typing import ParamSpec, TypeVar
 
 from betimes.model.errors import OptionError
@@ -20,6 +19,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("patth", ["path", "time"]), did_you_mean("colour", ["path", "time"])
     ("; did you mean 'path'?", '')
     """
+    from difflib import get_close_matches
+
     close = get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -30,6 +29,8 @@ def plain(table: pa.Table) -> pa.Table:
 
 def only_final(changes: pa.Table) -> pa.Table:
     """The rows that are never taken back, as inserts: their reader saw no provisional rows."""
+    import pyarrow.compute as pc  # slow to load, and needed only for final results
+
     final = pc.is_in(changes["status"], pa.array(["final"]))
     stands = pc.invert(pc.is_in(changes["change_type"], pa.array(["delete"])))
     table = changes.filter(pc.and_(final, stands))

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model.batch import EventBatch, in_one
 
@@ -63,6 +62,8 @@ def _lines(values: Sequence[Any]) -> list[str]:
 
 def _objects(table: pa.Table) -> pa.Array[Any]:
     """A JSON object for each row, without a Python object for any."""
+    import pyarrow.compute as pc  # slow to load
+
     pieces: list[Any] = []
     for number, name in enumerate(table.column_names):
         pieces.append(("," if number else "{") + _ENCODER.encode(name).decode() + ":")

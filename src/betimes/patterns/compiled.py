@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from betimes.model.batch import EventBatch
 from betimes.patterns import kernel
-from betimes.patterns.columns import fulfil
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, TypeIs, types_for
 from betimes.patterns.steps import Condition, Spec, Step
 from betimes.patterns.syntax import (
@@ -231,6 +230,10 @@ class Program:
         rows = np.flatnonzero(asked[batch.codes])
         codes = batch.codes[rows]
         bits = tables[:, codes]
+        if not others and self._only is None:
+            return rows, bits
+        from betimes.patterns.columns import fulfil  # loads pyarrow.compute, which takes long
+
         for test, wanted in others:
             mine = np.flatnonzero(wanted[codes])
             for each in test.conditions:
@@ -265,6 +268,8 @@ class Program:
 
     def names(self, at: int, batch: EventBatch) -> list[str]:
         """The name under which a step binds each event: the first alternative that holds."""
+        from betimes.patterns.columns import fulfil
+
         (first, _), *others = self.steps[at].takes
         names = [first] * len(batch)
         left = np.arange(len(batch))

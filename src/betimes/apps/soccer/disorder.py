@@ -27,10 +27,10 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from betimes.apps.soccer.delays import LAN, LARGEST, PRESETS, Delays, delays_of
 from betimes.model import EventError
+from betimes.model.compiling import compiled
 
 __all__ = ["LAN", "PRESETS", "Delays", "disordered"]
 
@@ -152,7 +152,7 @@ _COUNT, _NUMBER, _TIME, _ARRIVAL, _BALL = range(5)
 ) = range(12)  # fmt: skip
 
 
-@njit(cache=True)
+@compiled
 def _chance(seed: np.uint64, a: int, b: int, c: int) -> float:
     """A number from 0 to 1 determined by the seed and three numbers (splitmix64)."""
     x = seed
@@ -164,7 +164,7 @@ def _chance(seed: np.uint64, a: int, b: int, c: int) -> float:
     return float(x >> np.uint64(11)) / float(1 << 53)
 
 
-@njit(cache=True)
+@compiled
 def _close(
     sensor: int, ready: int, first: int, arrived: Ints, state: Ints, packets: Ints, settings: Ints,
     seed: np.uint64,
@@ -194,7 +194,7 @@ def _close(
     state[sensor, _COUNT] = 0
 
 
-@njit(cache=True)
+@compiled
 def _after_burst(arrival: int, settings: Ints, seed: np.uint64) -> int:
     """When something arrives that was due while nothing gets through."""
     every = int(settings[_BURST_EVERY])
@@ -211,7 +211,7 @@ def _after_burst(arrival: int, settings: Ints, seed: np.uint64) -> int:
     return arrival
 
 
-@njit(cache=True)
+@compiled
 def _send(
     ts: Ints, sid: Ints, is_ball: npt.NDArray[np.bool_], number: int, first: int, arrived: Ints,
     state: Ints, packets: Ints, settings: Ints, seed: np.uint64,
@@ -232,7 +232,7 @@ def _send(
             _close(sensor, ts[row], first, arrived, state, packets, settings, seed)
 
 
-@njit(cache=True)
+@compiled
 def _time_out(
     now: int, end: bool, first: int, arrived: Ints, state: Ints, packets: Ints, settings: Ints,
     seed: np.uint64,

@@ -35,7 +35,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
@@ -262,6 +261,8 @@ def _known(sid: Ints, stadium: Stadium) -> npt.NDArray[np.bool_]:
 
 def _sound(batch: pa.RecordBatch, skipped: Skipped) -> pa.RecordBatch:
     """The rows of text that are integers, as integers."""
+    import pyarrow.compute as pc  # slow to load, and only text needs it
+
     keep = np.ones(len(batch), dtype=bool)
     for column in batch.columns:
         fits: Any = pc.match_substring_regex(column, _INTEGER)

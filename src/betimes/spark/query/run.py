@@ -15,6 +15,7 @@ from betimes.spark.query.ending import final_changes, last_batch, plain_place
 from betimes.spark.query.failures import RunError, reason
 from betimes.spark.query.guard import CheckpointGuard
 from betimes.spark.query.origin import Origin, published
+from betimes.spark.query.settings import query_settings
 from betimes.spark.query.sinks import FrameSink, kept, write_all
 from betimes.spark.query.steps import steps_of
 from betimes.spark.telemetry.statistics import worked
@@ -111,10 +112,10 @@ class Run:
                 self._take_all()
             self.query.stop()
         self.wait()
-        spark = self._changes.sparkSession
-        with plain_place(self._guard.query) as query:
+        spark, job = self._changes.sparkSession, self._origin.job
+        with query_settings(spark, job.slots), plain_place(self._guard.query) as query:
             batch = last_batch(spark, query)
-            rows = final_changes(spark, self._origin.job, query, batch, advance=advance)
+            rows = final_changes(spark, job, query, batch, advance=advance)
             with kept(rows):
                 write_all(self._sinks, published(steps(rows), self._changes), batch + 1)
                 told = Tally.of(rows.select(*TALLIED).toArrow())

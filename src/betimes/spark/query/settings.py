@@ -33,6 +33,9 @@ QUERY_SETTINGS: dict[str, str] = {
     # On a local disk, no extra checksum file for each file, and so half as many renames, each of
     # which starts a process. This does not affect other file systems.
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # Only some of Spark's operators hand this setting on to their workers, and workers that were
+    # started under different settings are never shared: with it, each query starts twice as many.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Fewer, larger batches to Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }

@@ -22,7 +22,7 @@ class LiveEngine(LoggedHost):
     def rebuilt(cls, job: Job, slot: int, head: Head, log: Iterable[bytes]) -> LiveEngine:
         """The engine that the state store describes."""
         live = cls(job, slot)
-        live.rebuild(head, log)
+        live.rebuild(log, head.token)
         return live
 
     def feed(self, head: Head, entry: Entry) -> Fed:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -27,6 +26,7 @@ from betimes.spark.slots.relay import Alive, key_of
 from betimes.spark.slots.rows import change_schema
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 HEAD, LOG = "head", "log"
@@ -116,6 +116,8 @@ def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
     """The table as the operator takes it, without turning columns into Python objects."""
     if len(table):
+        import pandas as pd  # the driver also loads this module, and has no use for pandas
+
         # In one chunk: PySpark takes such columns as they are, but not those in several.
         yield table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
 

@@ -11,8 +11,6 @@ People, 200 steps per second: each has an order (go to a place, be at a place at
 ball at a distance) that determines the velocity they aim for. They stay clear of others and of
 places where the ball is about to bounce or be hit by someone else, and change their velocity as
 fast as legs allow.
-
-All functions stay in this one module: numba's cache notices changes by file.
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from betimes.model.compiling import compiled
 
 TICK = 0.0005
 """Seconds between two positions of a ball."""
@@ -53,7 +52,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-@njit(cache=True)
+@compiled
 def fly(
     place: Floats, velocity: Floats, kick: Floats, box: Floats, ticks: int
 ) -> tuple[Floats, Floats, Floats, Ints]:
@@ -114,7 +113,7 @@ def fly(
     return places, velocities, accelerations, bounces[:count]
 
 
-@njit(cache=True)
+@compiled
 def run(
     place: Floats,
     velocity: Floats,
@@ -172,7 +171,7 @@ def run(
     return places, velocities, headings
 
 
-@njit(cache=True)
+@compiled
 def _wanted(
     i: int, step: int, p: Floats, order: Ints, point: Floats, fastest: Floats, when: Ints,
     ball: Floats,
@@ -194,7 +193,7 @@ def _wanted(
     return ux, uy
 
 
-@njit(cache=True)
+@compiled
 def _repelled(p: Floats, x: float, y: float, radius: float) -> tuple[float, float]:
     dx, dy = p[0] - x, p[1] - y
     away = math.sqrt(dx * dx + dy * dy)
@@ -206,7 +205,7 @@ def _repelled(p: Floats, x: float, y: float, radius: float) -> tuple[float, floa
     return dx / away * push, dy / away * push
 
 
-@njit(cache=True)
+@compiled
 def _turn(h: Floats, v: Floats, speed: float, ball: Floats, p: Floats) -> None:
     """A person faces the running direction, or the ball when standing."""
     x, y = v[0], v[1]

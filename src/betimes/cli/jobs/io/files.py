@@ -10,24 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from betimes.cli.jobs.jobfile.tables import SourceTable
 from betimes.cli.speaking import shown
 from betimes.engine import CheckpointError
 from betimes.model import EventError
 
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
 _READ_ROWS = 65_536
 """Rows decoded at once: few enough to stop soon, enough to be fast."""
-
-FORMATS: dict[str, ds.FileFormat] = {
-    "parquet": ds.ParquetFileFormat(),
-    "csv": ds.CsvFileFormat(),
-    "json": ds.JsonFileFormat(),
-}
 
 TYPES: dict[str, pa.DataType] = {
     "long": pa.int64(),
@@ -132,9 +129,17 @@ class FileSource:
         return files[len(before) :], passed
 
 
+def dataset(place: Path, format: str, schema: pa.Schema | None = None) -> ds.FileSystemDataset:  # noqa: A002
+    """A file, or all files in a folder, as Arrow reads them."""
+    import pyarrow.dataset as ds  # loads pandas, too, which takes long
+
+    formats = {"parquet": ds.ParquetFileFormat, "csv": ds.CsvFileFormat, "json": ds.JsonFileFormat}
+    return ds.dataset(str(place), format=formats[format](), schema=schema)
+
+
 def _schema_of(file: Path, format: str) -> pa.Schema:  # noqa: A002
     try:
-        schema: pa.Schema = ds.dataset([str(file)], format=FORMATS[format]).schema
+        schema: pa.Schema = dataset(file, format).schema
         return schema
     except (pa.ArrowInvalid, OSError) as error:
         raise EventError(f"{file} cannot be read as {format}: {error}") from None
@@ -143,7 +148,7 @@ def _schema_of(file: Path, format: str) -> pa.Schema:  # noqa: A002
 def _read(file: Path, format: str, schema: pa.Schema, *, skip: int) -> Iterator[pa.Table]:  # noqa: A002
     """The rows of a file in order, without the first `skip`."""
     try:
-        data = ds.dataset([str(file)], format=FORMATS[format], schema=schema)
+        data = dataset(file, format, schema)
         own = next(iter(data.get_fragments())).physical_schema
         _check_names(file, own, schema)
         for batch in data.scanner(batch_size=_READ_ROWS, fragment_readahead=1).to_batches():

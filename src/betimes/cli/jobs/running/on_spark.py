@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from betimes.cli.jobs.io.files import FORMATS, FileSource
+from betimes.cli.jobs.io.files import FileSource, dataset
 from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.hierarchies import importing_from
@@ -237,7 +236,7 @@ def _columns(job: JobFile) -> str:
 
 def _told_in(folder: Path, format: str) -> Tally:  # noqa: A002
     """Count the changes in a folder."""
-    data = ds.dataset(str(folder), format=FORMATS[format])
+    data = dataset(folder, format)
     if not set(TALLIED).issubset(data.schema.names):
         return Tally()  # a file without rows need not have columns
     return Tally.of(data.to_table(columns=list(TALLIED)))
