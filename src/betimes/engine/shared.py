@@ -58,6 +58,7 @@ class SharedOrder:
         self._key = key
         self._options = options
         self._changes = changes
+        self._time = time
         self._levels = hierarchy.levels()
         known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
         nodes = {node.name: node for node in hierarchy}
@@ -98,8 +99,10 @@ class SharedOrder:
         first = self._arrived
         self._arrived += count
         told: dict[str, News] = {}
+        began = self._time()
         for name, stage in self.stages.items():
             told[name] = _heard(stage, stage.step(*news_for(stage, inputs[name], told), first))
+            began = stage.was_busy_since(began)
         self._note_newest(ts)
         return self._changes.write(self.stages, told, self._key)
 
@@ -140,10 +143,12 @@ class SharedOrder:
         time = END if advance else self._newest
         nothing, last = EventBatch.concat([]), self._arrived
         empty = Inputs(nothing, self._nobody(nothing), last)
+        began = self._time()
         for name, stage in self.stages.items():
             arrivals = stage.arrivals(empty)
             news = _heard(stage, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(_heard(stage, stage.finish(last, time)))
+            began = stage.was_busy_since(began)
         return self._changes.write(self.stages, told, self._key)
 
     def _nobody(self, batch: EventBatch) -> Coded | None:
@@ -191,6 +196,6 @@ class SharedOrder:
 
 def _heard(stage: Stage, news: News) -> News:
     """News as its readers see it: what a void takes back is looked up."""
-    if stage.ledger is not None:
+    if stage.ledger is not None and (news.inserted or news.deleted or news.voids):
         stage.ledger.read(news, stage.finality.reach)
     return news

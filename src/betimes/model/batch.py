@@ -158,19 +158,28 @@ class EventBatch:
         """Make a batch from events in any form that `feed` accepts."""
         if isinstance(events, EventBatch):
             return events
+        if isinstance(events, Event):
+            return cls._of_one(events)
         if isinstance(events, pa.Table | pa.RecordBatch):
             return cls.from_arrow(events)
         if hasattr(events, "__arrow_c_stream__"):
             table: Any = events  # pandas, polars and others
             return cls.from_arrow(pa.table(table))
-        if isinstance(events, Event):
-            return cls.from_rows([events])
         if not isinstance(events, Iterable):
             raise EventError(
                 "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "
                 f"objects, got {events!r}"
             )
         return cls.from_rows(events)
+
+    @classmethod
+    def _of_one(cls, event: Event) -> EventBatch:
+        """A single event: feeding events one by one must not cost as much as feeding a table."""
+        ts, name, payload = event.ts, event.type, event.payload
+        if type(ts) is int and 0 <= ts <= times.LAST and type(name) is str and name:
+            columns = np.array((ts,), np.int64), np.zeros(1, np.int32)
+            return cls(*columns, (name,), [payload] if payload else None)
+        return cls.from_rows([event])
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
@@ -219,6 +228,8 @@ class EventBatch:
 
     def without_payload(self) -> EventBatch:
         """Only the columns that ordering needs."""
+        if self.payload is None:
+            return self
         return EventBatch(self.ts, self.codes, self.types, head_start=self.head_start)
 
     def column(self, name: str) -> list[Any]:

@@ -283,6 +283,11 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     return mine[np.argsort(ts[mine], kind="stable")]
 
 
+def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
+    return column if column.flags.carray else column.copy()
+
+
 def _by_hand_out(events: Ints) -> Ints:
     """Sort events by hand-out; only late events make this differ from the order of time."""
     return events[:, np.argsort(events[kernel.AT], kind="stable")]

@@ -38,6 +38,7 @@ from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
+from betimes.ordering.loop import Step
 
 
 class Stage:
@@ -103,8 +104,9 @@ class Stage:
         self, arrivals: Arrivals, deleted: list[Output], confirmed: list[Output], first: int
     ) -> News:
         """Take in what arrives in a batch; `first` is the number of its first arrival."""
-        began = self._time()
         news = News()
+        if not (len(arrivals.at) or deleted or confirmed):
+            return news
         self._hear(arrivals, deleted, confirmed, first)
         row = self._row
         self._row += len(arrivals.batch)
@@ -112,18 +114,20 @@ class Stage:
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
-        self._follow(arrivals, answer, news, row)
+        # Most clock events release nothing; then there is nothing to handle or to tidy up.
+        quiet = not (answer.hands_out or deleted or self.tactic.passed is not None)
+        if not (quiet and self._follow_one(answer.step)):
+            self._follow(arrivals, answer, news, row)
         self._note_suspects(arrivals, answer, row, news)
-        last = int(arrivals.at[-1]) if len(arrivals.at) else first
-        self._handle(answer, arrivals.at, row, last, self._outputs.path.time, news)
-        self.tactic.tidy(self.unit.held_rows)
+        if not quiet:
+            last = int(arrivals.at[-1]) if len(arrivals.at) else first
+            self._handle(answer, arrivals.at, row, last, self._outputs.path.time, news)
+            self.tactic.tidy(self.unit.held_rows)
         self._settle(news)
-        self.counts.busy += self._time() - began
         return news
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
-        began = self._time()
         news = News()
         self._outputs.path = Path(self._outputs.path.end)
         answer = self.unit.finish()
@@ -131,7 +135,6 @@ class Stage:
             observer.arrived(self, EventBatch.concat([]), answer)
         self._handle(answer, np.array([last]), 0, last, time, news, ends=True)
         self._settle(news)
-        self.counts.busy += self._time() - began
         return news
 
     def _hear(
@@ -195,7 +198,7 @@ class Stage:
         told = 0 if before[0] == NEVER else before[1]
         if repairs and _steady(clock, slack, told):
             # The common case: the furthest clock decides.
-            newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
+            newest = clock.item(0) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(told, 1))
             return
         # Until something has been learned, the newest instant stays open.
@@ -210,6 +213,19 @@ class Stage:
             for index in np.flatnonzero(np.diff(known, prepend=told) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
                 news.notices.append((int(arrivals.at[index]), ts))
+
+    def _follow_one(self, step: Step) -> bool:
+        """Do the same in the most common case, in which nobody asks for the path itself.
+
+        A single event arrives, nothing is released, and the slack does not change.
+        """
+        clock, (known, slack) = step.clock, self._outputs.path.end
+        if not isinstance(clock, int) or NEVER in (clock, known) or step.slack != slack:
+            return False
+        if self._lateness.repairs:
+            self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
+            self._outputs.path = Path((clock, slack))
+        return self._lateness.repairs
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         """How far time comes with each arrival, if the detector has deadlines.
@@ -296,6 +312,12 @@ class Stage:
             observer.settled(self, finality.final_to)
 
     # Readings
+
+    def was_busy_since(self, began: float) -> float:
+        """Note how long the stage was at work; return the time."""
+        now = self._time()
+        self.counts.busy += now - began
+        return now
 
     def load(self) -> Load:
         """What the stage did since the last call."""
@@ -392,7 +414,7 @@ class _Meter:
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:
     """Whether the clock is known throughout, and the slack does not change."""
     if len(clock) == 1:
-        return bool(clock[0] != NEVER and slack[0] == told)
+        return clock.item(0) != NEVER and slack.item(0) == told
     return bool(clock.min() != NEVER and (slack == told).all())
 
 
@@ -401,10 +423,18 @@ def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints
     released, replayed = answer.released, answer.replayed
     rows, ts, places = released.rows, released.ts, released.at
     if len(replayed) or len(answer.late):
-        new = replayed.at >= 0
+        new = (replayed.at >= 0).nonzero()[0]
         rows = np.concatenate((replayed.rows[new], rows))
         ts = np.concatenate((replayed.ts[new], ts))
         places = np.concatenate((replayed.at[new], places))
-        order = np.lexsort((rows, ts))
+        order = _in_order(ts, rows)
         rows, ts, places = rows[order], ts[order], places[order]
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
+
+
+def _in_order(ts: Ints, rows: Ints) -> Ints:
+    """The indices that sort by time, then by row; nearly sorted times are sorted fast."""
+    order = np.argsort(ts, kind="stable")
+    ts_then, rows_then = ts[order], rows[order]
+    wrong = (ts_then[1:] == ts_then[:-1]) & (rows_then[1:] < rows_then[:-1])
+    return np.lexsort((rows, ts)) if wrong.any() else order

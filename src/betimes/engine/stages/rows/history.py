@@ -65,8 +65,14 @@ class EventRows:
 
     def place(self, row: int) -> Place:
         if self.rank is None:
-            return int(self.ts[row]), 0, int(self.tie[row])
-        return int(self.ts[row]), self.rank[row], self.tie[row]
+            return self.ts.item(row), 0, self.tie.item(row)  # type: ignore[union-attr]
+        return self.ts.item(row), self.rank[row], self.tie[row]
+
+    def places(self) -> list[Place]:
+        """All of them at once."""
+        rank = self.rank or [0] * len(self)
+        tie = self.tie.tolist() if isinstance(self.tie, np.ndarray) else self.tie
+        return list(zip(self.ts.tolist(), rank, tie, strict=True))
 
     def event(self, row: int) -> Event:
         return self.events[row]

@@ -35,7 +35,7 @@ class RowTactic:
         self._setting = setting
         self._handling = Handling(setting)
         self._history = self._handling.history
-        self._waiting = WaitingRoom(EventRows.nothing())
+        self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._from_below: dict[int, Output] = {}
         """Outputs of other stages that wait, by row."""
         self._rows_below: dict[str, int] = {}
@@ -89,6 +89,8 @@ class RowTactic:
         by = node.by
         if by is None:
             return groups
+        if not events:
+            return []
         if EVERY in node.on:
             # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
@@ -102,8 +104,10 @@ class RowTactic:
         return None if keys is None else keys[0]
 
     def put(self, row: int, arrivals: Arrivals) -> None:
-        wanted, batch, at = arrivals.wanted, arrivals.batch, arrivals.at
-        ts = batch.ts
+        wanted, at = arrivals.wanted, arrivals.at
+        if not len(wanted):
+            return
+        ts = arrivals.batch.ts
         if len(wanted) < len(ts):
             ts, at = ts[wanted], at[wanted]
         waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
@@ -149,6 +153,15 @@ class RowTactic:
         else:
             known.add(disturbance)
 
+    def _disturb_all(self, late: EventRows, final_to: int) -> None:
+        """Put events that land before handled ones in their places; their keys have to go back."""
+        found, keys = self._history.insert(late), late.keys or [None] * len(late)
+        rows = zip(found, late.places(), keys, late.events, late.at.tolist(), strict=True)
+        for segment, place, key, event, at in rows:
+            breach = place[0] <= final_to
+            disturbance = Disturbance(segment, segment, place, ("late", event), at, breach)
+            self._disturb(key, disturbance)
+
     # Handling events
 
     def handle(self, events: EventRows, moment: Moment) -> Iterator[Told]:
@@ -159,11 +172,8 @@ class RowTactic:
         if events.rank is not None:
             events = events.sorted()
         behind = events.count_before(history.last)
-        for row, segment in enumerate(history.insert(events.part(0, behind))):
-            place, at = events.place(row), int(events.at[row])
-            cause, breach = ("late", events.events[row]), place[0] <= moment.final_to
-            disturbance = Disturbance(segment, segment, place, cause, at, breach)
-            self._disturb(events.key(row), disturbance)
+        if behind:
+            self._disturb_all(events.part(0, behind), moment.final_to)
         counts = self._setting.counts
         for key, disturbance in disturbed.items():
             began = self._setting.time()
@@ -190,8 +200,8 @@ class RowTactic:
         self._waiting.trim(held)
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
-        for segment in self._history.forget(before):
-            yield from segment.outputs.values()
+        gone = self._history.forget(before)
+        return chain.from_iterable(segment.outputs.values() for segment in gone) if gone else ()
 
     @property
     def remembered(self) -> int:
