@@ -190,7 +190,8 @@ class EventBatch:
         codes = []
         for batch in batches:
             table = [number.setdefault(name, len(number)) for name in batch.types]
-            codes.append(np.array(table, dtype=np.int32)[batch.codes])
+            same = table == list(range(len(table)))
+            codes.append(batch.codes if same else np.array(table, dtype=np.int32)[batch.codes])
         heads = None
         if any(batch.head_start is not None for batch in batches):
             heads = np.concatenate(
@@ -248,8 +249,10 @@ class EventBatch:
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """One payload column as an array of numbers; null is NaN."""
-        if isinstance(self.payload, pa.Table) and name in self.payload.column_names:
-            return self.payload[name].to_numpy()
+        if isinstance(self.payload, pa.Table):
+            number = self.payload.schema.get_field_index(name)
+            if number >= 0:
+                return self.payload.column(number).to_numpy()
         return np.array(self.column(name))
 
     def to_arrow(self) -> pa.Table:

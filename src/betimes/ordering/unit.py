@@ -175,7 +175,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         while low < len(batch) or not steps:
             high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch), codes)
             part = batch if high - low == len(batch) else batch.part(low, high)
-            steps.append(self._step(part, rejected))
+            steps.append(self._step(part, codes[low:high], rejected))
             low = high
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
 
@@ -240,7 +240,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that look implausible and are not judged yet."""
-        return list(self._suspects)
+        return list(self._suspects) if self._suspects else []
 
     def discard(self, rows: Sequence[int]) -> None:
         """Remove events from the buffer, by arrival number, as if they had never arrived."""
@@ -319,9 +319,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         spread = self._table[kernel.OFFSET].max(initial=0)
         return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
-    def _step(self, batch: EventBatch, rejected: list[EventBatch]) -> Step:
+    def _step(self, batch: EventBatch, codes: Codes, rejected: list[EventBatch]) -> Step:
         """Run the loop over a batch; add what it rejects to `rejected`."""
-        codes, heads = self._translate(batch), batch.head_start
+        heads = batch.head_start
         if heads is None:
             if len(self._no_heads) < len(batch):
                 self._no_heads = np.zeros(len(batch), np.int64)

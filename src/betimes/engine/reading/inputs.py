@@ -132,14 +132,15 @@ def _selected(
     """The rows with some columns of their payload; a missing column is an error."""
     payload = batch.payload
     if isinstance(payload, pa.Table):
-        known = [name for name in columns if name in payload.column_names]
+        names = payload.column_names
+        known = [name for name in columns if name in names]
         batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
         part = _taken(batch, rows)
         if len(part) and len(known) < len(columns):
             missing = next(name for name in columns if name not in known)
             raise EventError(
                 f"{who} declares columns={columns}, but the batch has no {missing!r}, only "
-                f"{payload.column_names}; add the column, or declare only what is there"
+                f"{names}; add the column, or declare only what is there"
             )
         return part
     part = _taken(batch, rows)

@@ -107,9 +107,10 @@ class Stage:
         news = News()
         if not (len(arrivals.at) or deleted or confirmed):
             return news
-        self._hear(arrivals, deleted, confirmed, first)
+        if deleted or confirmed or arrivals.outputs:
+            self._hear(arrivals, deleted, confirmed, first)
         row = self._row
-        self._row += len(arrivals.batch)
+        self._row += len(arrivals.at)
         answer = self.unit.feed(arrivals.batch)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
@@ -220,12 +221,13 @@ class Stage:
         A single event arrives, nothing is released, and the slack does not change.
         """
         clock, (known, slack) = step.clock, self._outputs.path.end
-        if not isinstance(clock, int) or NEVER in (clock, known) or step.slack != slack:
+        if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
             return False
-        if self._lateness.repairs:
-            self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
-            self._outputs.path = Path((clock, slack))
-        return self._lateness.repairs
+        if not self._lateness.repairs:
+            return False
+        self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
+        self._outputs.path = Path((clock, slack))
+        return True
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         """How far time comes with each arrival, if the detector has deadlines.

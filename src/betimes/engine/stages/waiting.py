@@ -26,6 +26,9 @@ class Waits(Protocol):
     def pick(self, rows: Ints) -> Self:
         """Some of them, in this order."""
 
+    def part(self, low: int, high: int) -> Self:
+        """A range of them."""
+
     def joined(self, more: Self) -> Self:
         """These, which may be changed, followed by others."""
 
@@ -56,11 +59,14 @@ class WaitingRoom(Generic[W]):
         self._join_all = join or _one_by_one
         self._new: list[tuple[Ints, W]] = []
         """Arrivals since something was last handed out."""
+        self._size = 0
+        """How many events wait, joined or not."""
 
     def put(self, rows: Ints, events: W) -> None:
         """Keep events under these numbers."""
         if len(rows):
             self._new.append((rows, events))
+            self._size += len(rows)
 
     @property
     def events(self) -> W:
@@ -108,13 +114,24 @@ class WaitingRoom(Generic[W]):
 
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
         """Drop what the unit no longer holds, once it is the larger part, or at once."""
-        if at_once or len(self._rows) > 2 * len(held) + _SPARE:
-            events, held = self.events, np.sort(held)
-            index = self._rows.searchsorted(held)
+        most = 2 * len(held) + _SPARE
+        if not at_once and self._size <= most:
+            return
+        events, known = self.events, self._rows
+        oldest = int(known.searchsorted(held.min())) if len(held) else len(known)
+        if oldest == len(known):
+            self._rows, self._events = known[oldest:], self._nothing
+        elif not at_once and len(known) - oldest <= most:
+            # What arrived since the oldest event that is held stays in one piece.
+            self._rows, self._events = known[oldest:], events.part(oldest, len(known))
+        else:
+            held = np.sort(held)
+            index = known.searchsorted(held)
             # Clock events are held too, but do not wait here.
-            index = index[self._rows.take(index, mode="clip") == held]
-            self._rows = self._rows[index]
+            index = index[known.take(index, mode="clip") == held]
+            self._rows = known[index]
             self._events = events.pick(index) if len(index) else self._nothing
+        self._size = len(self._rows)
 
     def state_of(self) -> Any:
         """Everything needed to resume elsewhere."""
@@ -124,3 +141,4 @@ class WaitingRoom(Generic[W]):
     def resume(self, rows: Ints, events: W | None) -> None:
         """Resume with these events."""
         self._rows, self._events = rows, self._nothing if events is None else events
+        self._size = len(rows)

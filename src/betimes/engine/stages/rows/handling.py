@@ -46,7 +46,7 @@ class RowReplay(Replay):
     def newest(self) -> int:
         """The newest arrival so far."""
         for events, rows in self.silent:
-            self.at = max(self.at, int(events.at[rows].max()))
+            self.at = max(self.at, *map(events.at.item, rows))
         self.silent.clear()
         return self.at
 
@@ -166,7 +166,9 @@ class Handling:
             return runner.run(touch(None), events.events)
         if not self._is_batch:
             # The methods of keys that the segment has touched: one look-up per event.
-            methods = {key: self.detectors.methods[key] for key in segment.undo}
+            undo = segment.undo
+            known = undo.keys() & keys if len(keys) < len(undo) else undo
+            methods = {key: self.detectors.methods[key] for key in known}
             return runner.run_keyed(methods, touch, events.events, keys)
         made = [
             (mine[row], event)
@@ -305,7 +307,7 @@ class Handling:
         if not done.made.rows:
             replay.silent.append((events, rows))
             return done.detector
-        at = events.at[rows].tolist()
+        at = list(map(events.at.item, rows))
         newest, finished = replay.newest(), 0
         after = []
         for number, items in _by_row(done.made):

@@ -52,8 +52,7 @@ class RowTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
         part, at = inputs.columns(sees)
-        events = inputs.events(on)
-        groups = inputs.groups_of(on)
+        events, groups = inputs.events(on), inputs.groups_of(on)
         keys = self._keys(events, None if groups is None else groups.spelled())
 
         def event(index: int) -> Event:
@@ -174,14 +173,8 @@ class RowTactic:
         behind = events.count_before(history.last)
         if behind:
             self._disturb_all(events.part(0, behind), moment.final_to)
-        counts = self._setting.counts
-        for key, disturbance in disturbed.items():
-            began = self._setting.time()
-            replay = handling.replay(key, disturbance)
-            counts.replays += 1
-            counts.replayed += replay.handled
-            counts.replaying += self._setting.time() - began
-            yield replay
+        if disturbed:
+            yield from self._replay_all()
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
         yield list(chain.from_iterable(handling.append(events, behind, certain)))
         if handling.timed:
@@ -193,6 +186,17 @@ class RowTactic:
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
         handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
         self._disturbed = {}
+
+    def _replay_all(self) -> Iterator[Told]:
+        """Let all disturbed keys go back; publishing what changed is part of what that costs."""
+        counts, time = self._setting.counts, self._setting.time
+        began = time()
+        for key, disturbance in self._disturbed.items():
+            replay = self._handling.replay(key, disturbance)
+            counts.replays += 1
+            counts.replayed += replay.handled
+            yield replay
+        counts.replaying += time() - began
 
     # Memory
 

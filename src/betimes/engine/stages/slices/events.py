@@ -59,7 +59,8 @@ class Slice:
     def part(self, low: int, high: int) -> Slice:
         if low == 0 and high == len(self):
             return self
-        return Slice(self.batch.part(low, high), self.arrival[low:high], self.at[low:high])
+        arrival, at, codes = self.arrival[low:high], self.at[low:high], self.codes[low:high]
+        return Slice(self.batch.part(low, high), arrival, at, codes)
 
     def take(self, rows: Ints) -> Slice:
         return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows])
@@ -76,10 +77,12 @@ class Slice:
         payload = batch.payload
         if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
             batch = whole(batch)
-        numbers = np.concatenate(
-            ((self.arrival, self.at, self.codes), (more.arrival, more.at, more.codes)), axis=1
+        return Slice(
+            batch,
+            np.concatenate((self.arrival, more.arrival)),
+            np.concatenate((self.at, more.at)),
+            np.concatenate((self.codes, more.codes)),
         )
-        return Slice(batch, *numbers)
 
     def count_before(self, place: Place) -> int:
         """How many of the events come before a place."""
