@@ -53,7 +53,7 @@ class Reporter:
         """The changes of a batch, from the news of each stage."""
         parts: list[ChangePart] = []
         for name, news in told.items():
-            if len(news.inserted) or len(news.deleted) or len(news.confirmed):
+            if not news.quiet:
                 parts += self._of_outputs(name, news)
             for event, late_by, which in news.late:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}

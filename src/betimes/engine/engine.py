@@ -128,6 +128,9 @@ class Engine:
             KeyedOrder(make) if self.options.order == "key" else make()
         )
         self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
+        self._expected = self._used - RESERVED
+        if hierarchy.inputs is not None:
+            self._expected &= set(hierarchy.inputs)
         self._set_control(self.options.attenuation)
         self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
@@ -178,16 +181,20 @@ class Engine:
         change it afterwards.
         """
         self._check_open()
-        if isinstance(events, Iterator | set | tuple | deque):
-            events = list(events)
+        rows: list[Event] | None = None
+        if type(events) is Event:
+            rows = [events] if type(events.ts) is int else None
+        elif isinstance(events, list):
+            rows = events
+        elif isinstance(events, Iterator | set | tuple | deque):
+            events = rows = list(events)
         batch = EventBatch.of(events)
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
-        readings: Any = self._order.read(
-            batch, groups, events if isinstance(events, list) else None
-        )
-        self.ignored += ignored
+        readings: Any = self._order.read(batch, groups, rows)
+        if ignored:
+            self.ignored.update(ignored)
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()
         return changes
@@ -249,16 +256,18 @@ class Engine:
             self._broken = error
             raise
 
-    def _check_types(self, batch: EventBatch) -> Counter[str]:
+    def _check_types(self, batch: EventBatch) -> dict[str, int]:
         """Refuse types that are not declared as inputs; count events that no detector reads."""
-        ignored: Counter[str] = Counter()
+        ignored: dict[str, int] = {}
+        if self._expected.issuperset(batch.types):
+            return ignored
         for name in RESERVED.intersection(batch.types):
             raise EventError(
                 f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' own, "
                 f"got an event of type {name!r}; rename the type, or filter such events out"
             )
         inputs = self.hierarchy.inputs
-        if inputs is None and (EVERY in self._used or self._used.issuperset(batch.types)):
+        if inputs is None and EVERY in self._used:
             return ignored
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         for name, count in zip(batch.types, counts, strict=True):
@@ -268,7 +277,7 @@ class Engine:
                     "it there, or filter such events out"
                 )
             if count and not self._used.intersection((name, EVERY)):
-                ignored[name] += count
+                ignored[name] = count
         return ignored
 
     def _steer(self) -> None:

@@ -60,6 +60,7 @@ class SharedOrder:
         self._options = options
         self._reporter = Reporter(changes, key)
         self._carry = carry
+        self._time = time
         self._levels = hierarchy.levels()
         known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
         nodes = {node.name: node for node in hierarchy}
@@ -102,8 +103,10 @@ class SharedOrder:
         first = self._arrived
         self._arrived += count
         told: dict[str, News] = {}
+        began = self._time()
         for name, stage in self.stages.items():
             told[name] = self._heard(name, stage.step(*news_for(stage, inputs[name], told), first))
+            began = stage.was_busy_since(began)
         self._note_newest(ts)
         return self._reporter.report(self.stages, told)
 
@@ -118,8 +121,7 @@ class SharedOrder:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
         if newest <= self._newest:
             return
-        clocks = [stage.unit.clock for stage in self.stages.values()]
-        sound = max(clock or 0 for clock in clocks) + self._max_skew
+        sound = max(stage.unit.clock or 0 for stage in self.stages.values()) + self._max_skew
         if newest > sound:
             # An event that is implausibly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))
@@ -151,10 +153,12 @@ class SharedOrder:
         time = END if advance else self._newest
         nothing, last = EventBatch.concat([]), self._arrived
         empty = Inputs(nothing, self._nobody(nothing), last)
+        began = self._time()
         for name, stage in self.stages.items():
             arrivals = stage.arrivals(empty)
             news = self._heard(name, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(self._heard(name, stage.finish(last, time)))
+            began = stage.was_busy_since(began)
         return self._reporter.report(self.stages, told)
 
     def _nobody(self, batch: EventBatch) -> Coded | None:

@@ -159,19 +159,28 @@ class EventBatch:
         """Make a batch from events in any form that `feed` accepts."""
         if isinstance(events, EventBatch):
             return events
+        if isinstance(events, Event):
+            return cls._of_one(events)
         if isinstance(events, pa.Table | pa.RecordBatch):
             return cls.from_arrow(events)
         if hasattr(events, "__arrow_c_stream__"):
             table: Any = events  # pandas, polars and others
             return cls.from_arrow(pa.table(table))
-        if isinstance(events, Event):
-            return cls.from_rows([events])
         if not isinstance(events, Iterable):
             raise EventError(
                 "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "
                 f"objects, got {events!r}"
             )
         return cls.from_rows(events)
+
+    @classmethod
+    def _of_one(cls, event: Event) -> EventBatch:
+        """A single event: feeding events one by one must not cost as much as feeding a table."""
+        ts, name, payload = event.ts, event.type, event.payload
+        if type(ts) is int and 0 <= ts <= times.LAST and type(name) is str and name:
+            columns = np.array((ts,), np.int64), np.zeros(1, np.int32)
+            return cls(*columns, (name,), [payload] if payload else None)
+        return cls.from_rows([event])
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch], *, exact: bool = False) -> EventBatch:
@@ -186,7 +195,8 @@ class EventBatch:
         codes = []
         for batch in batches:
             table = [number.setdefault(name, len(number)) for name in batch.types]
-            codes.append(np.array(table, dtype=np.int32)[batch.codes])
+            same = table == list(range(len(table)))
+            codes.append(batch.codes if same else np.array(table, dtype=np.int32)[batch.codes])
         heads = None
         if any(batch.head_start is not None for batch in batches):
             heads = np.concatenate(
@@ -224,6 +234,8 @@ class EventBatch:
 
     def without_payload(self) -> EventBatch:
         """Only the columns that ordering needs."""
+        if self.payload is None:
+            return self
         return EventBatch(self.ts, self.codes, self.types, head_start=self.head_start)
 
     def column(self, name: str) -> list[Any]:
@@ -242,8 +254,10 @@ class EventBatch:
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """One payload column as an array of numbers; null is NaN."""
-        if isinstance(self.payload, pa.Table) and name in self.payload.column_names:
-            return self.payload[name].to_numpy()
+        if isinstance(self.payload, pa.Table):
+            number = self.payload.schema.get_field_index(name)
+            if number >= 0:
+                return self.payload.column(number).to_numpy()
         return np.array(self.column(name))
 
     def to_arrow(self) -> pa.Table:

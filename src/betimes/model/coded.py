@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Coded:
 def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
     """The keys of events; an error names an event without one, or with an invalid one."""
     try:
-        keys = list(map(itemgetter(by), map(attrgetter("payload"), events)))
+        keys = [event.payload[by] for event in events]
         set(keys)
     except KeyError:
         culprit = next(event for event in events if by not in event.payload)

@@ -278,9 +278,14 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     """The indices of the events to be buffered, sorted by (ts, arrival)."""
     buffered = types[kernel.ROLE] & kernel.BUFFERED
     if buffered.all():
-        return np.argsort(ts, kind="stable")
-    mine = np.flatnonzero(buffered[codes])
-    return mine[np.argsort(ts[mine], kind="stable")]
+        return ts.argsort(kind="stable")
+    mine: Ints = buffered[codes].nonzero()[0]
+    return mine[ts[mine].argsort(kind="stable")] if len(mine) > 1 else mine
+
+
+def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
+    return column if column.flags.carray else column.copy()
 
 
 def _by_hand_out(events: Ints) -> Ints:

@@ -77,6 +77,11 @@ class Ordered(msgspec.Struct, gc=False):
     side: EventBatch | None = None
 
     @property
+    def hands_out(self) -> bool:
+        """Whether there is anything for the detector."""
+        return bool(self.step.released.shape[1] or self.step.replayed.shape[1])
+
+    @property
     def replayed(self) -> Handed:
         """Events that are handed out again, and those that landed before them."""
         return Handed(self.step.replayed, self.types, self.payloads[1])
@@ -94,12 +99,12 @@ class Ordered(msgspec.Struct, gc=False):
     @property
     def clock(self) -> Ints:
         """The clock after each arrival; `betimes.ordering.NEVER` before the first clock event."""
-        return np.atleast_1d(self.step.clock)
+        return _column(self.step.clock)
 
     @property
     def slack(self) -> Ints:
         """The slack after each arrival."""
-        return np.atleast_1d(self.step.slack)
+        return _column(self.step.slack)
 
     @property
     def late(self) -> Ints:
@@ -125,3 +130,8 @@ class Ordered(msgspec.Struct, gc=False):
         late = f", {len(self.late)} late" if len(self.late) else ""
         slack = f", slack {readable(int(self.slack[-1]))}" if len(self.slack) else ""
         return f"Ordered({counts}, {len(self.settled)} settled{late}{aside}{slack})"
+
+
+def _column(values: Ints | int) -> Ints:
+    """A step of a single arrival has numbers instead of columns."""
+    return np.array((values,), np.int64) if isinstance(values, int) else values

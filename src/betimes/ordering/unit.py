@@ -33,7 +33,7 @@ from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import NOTHING, Loop, Step
+from betimes.ordering.loop import NOTHING, Loop, Step, plain
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
@@ -44,6 +44,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
+_TRANSLATIONS = 64  # batches list their types in many orders; this many are remembered
 _NOBODY = (None, None, None)
 _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
@@ -115,8 +116,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._contradictions = 0
         self._codes: dict[str, int] = {}
         self._types: tuple[str, ...] = ()
-        self._known: tuple[str, ...] | None = None
-        self._translation: Codes | None = None
+        self._translations: dict[tuple[str, ...], Codes | None] = {}
         self._table = np.zeros((3, 0), np.int64)
         self._no_heads = np.zeros(1, np.int64)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
@@ -158,12 +158,16 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 "make a new OrderingUnit for a new stream"
             )
         if type(events) is Event and self._is_plain and events.type in self._codes:
-            return self._feed_one(events)
+            if type(events.ts) is not int or not 0 <= events.ts <= times.LAST:
+                times.refuse(times.from_values([events.ts])[1])
+            return self._feed_one(events.ts, self._codes[events.type], events)
         batch = EventBatch.of(events)
+        bare = batch.payload is None and batch.head_start is None
+        if bare and len(batch.ts) == 1 and self._is_plain:
+            return self._feed_one(batch.ts.item(0), self._translate(batch).item(0), batch)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
-        before = self._loop.slack
-        codes = self._translate(batch)
+        before, codes = self._loop.slack, self._translate(batch)
         singly = self._loop.policy.name == "quantile" and self._may_be_suspect(batch.ts)
         steps: list[Step] = []
         rejected: list[EventBatch] = []
@@ -171,7 +175,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         while low < len(batch) or not steps:
             high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch), codes)
             part = batch if high - low == len(batch) else batch.part(low, high)
-            steps.append(self._step(part, rejected))
+            steps.append(self._step(part, codes[low:high], rejected))
             low = high
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
 
@@ -199,7 +203,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._loop.resume(kept["loop"])
         self._types = tuple(kept["types"])
         self._codes = {name: code for code, name in enumerate(self._types)}
-        self._known = None
+        self._translations.clear()
         self._table = kept["table"]
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
         self._suspects = {
@@ -236,7 +240,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that look implausible and are not judged yet."""
-        return list(self._suspects)
+        return list(self._suspects) if self._suspects else []
 
     def discard(self, rows: Sequence[int]) -> None:
         """Remove events from the buffer, by arrival number, as if they had never arrived."""
@@ -315,9 +319,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         spread = self._table[kernel.OFFSET].max(initial=0)
         return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
-    def _step(self, batch: EventBatch, rejected: list[EventBatch]) -> Step:
+    def _step(self, batch: EventBatch, codes: Codes, rejected: list[EventBatch]) -> Step:
         """Run the loop over a batch; add what it rejects to `rejected`."""
-        codes, heads = self._translate(batch), batch.head_start
+        heads = batch.head_start
         if heads is None:
             if len(self._no_heads) < len(batch):
                 self._no_heads = np.zeros(len(batch), np.int64)
@@ -325,7 +329,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         first = int(self._state[kernel.ARRIVALS])
         if batch.payload is not None:
             self._keep_payload(first, codes, batch.payload)
-        step = self._loop.run(self._table, _plain(batch.ts), _plain(codes), _plain(heads))
+        step = self._loop.run(self._table, plain(batch.ts), plain(codes), plain(heads))
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
         if batch.types == (TICK,):
@@ -342,20 +346,19 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def _is_plain(self) -> bool:
         """Whether the loop is all that a single event needs."""
-        return self._helpers == _NOBODY and self._state[kernel.UPDATES] >= 2
+        return self._helpers == _NOBODY and self._state.item(kernel.UPDATES) >= 2
 
-    def _feed_one(self, event: Event) -> Ordered:
-        """Feed a single event, without building a batch of one."""
-        if type(event.ts) is not int or not 0 <= event.ts <= times.LAST:
-            times.refuse(times.from_values([event.ts])[1])
-        ts, codes, heads = self._single
-        ts[0], codes[0] = event.ts, self._codes[event.type]
+    def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
+        """Feed a single event, without what only batches of many need."""
+        column, codes, heads = self._single
+        column[0], codes[0] = ts, code
         loop = self._loop
         before, suspects = loop.slack, loop.suspects
-        if event.payload and self._table[kernel.ROLE, codes[0]] & kernel.BUFFERED:
-            self._payloads.put_one(int(self._state[kernel.ARRIVALS]), event.payload)
+        payload = event.payload if type(event) is Event else None
+        if payload and self._table[kernel.ROLE, code] & kernel.BUFFERED:
+            self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
             self._has_payloads = True
-        step = loop.run(self._table, ts, codes, heads)
+        step = loop.run(self._table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
             row = int(self._state[kernel.ARRIVALS]) - 1
@@ -398,12 +401,14 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _translate(self, batch: EventBatch) -> Codes:
         """The types of a batch in this unit's codes."""
-        if batch.types != self._known:
+        if batch.types not in self._translations:
+            if len(self._translations) >= _TRANSLATIONS:
+                self._translations.clear()
             table = [self._code(name) for name in batch.types]
             same = table == list(range(len(table)))
-            self._translation = None if same else np.array(table, dtype=np.int32)
-            self._known = batch.types
-        return batch.codes if self._translation is None else self._translation[batch.codes]
+            self._translations[batch.types] = None if same else np.array(table, dtype=np.int32)
+        translation = self._translations[batch.types]
+        return batch.codes if translation is None else translation[batch.codes]
 
     def _code(self, name: str) -> int:
         if name not in self._codes:
@@ -443,8 +448,3 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 anew = Loop(self._loop.policy, skew, self._start.slack)
                 anew.run(self._table.copy(), ts, codes, heads)
                 self._loop.learn_from(anew)
-
-
-def _plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
-    return column if column.flags.carray else column.copy()

@@ -52,6 +52,15 @@ class News(msgspec.Struct, frozen=True):
     reach: int = -1
     """No output with an earlier cause can."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether it says nothing about outputs."""
+        return (
+            self.inserted is NO_OUTPUTS
+            and self.deleted is NO_OUTPUTS
+            and self.confirmed is NO_OUTPUTS
+        )
+
     def provisional(self) -> Outputs:
         """What was inserted and is not final yet."""
         if self.final is None:

@@ -20,13 +20,16 @@ def news_for(stage: Stage, inputs: Arrivals, told: Mapping[str, News]) -> tuple[
     """What a stage learns in a batch: what arrives, and what its publishers say about the past."""
     if not stage.reads:
         return inputs, Heard()
-    on = stage.node.on
-    below = {name: told[name] for name in stage.reads}
-    return _with_news(stage, inputs, list(below.values())), Heard(
-        Outputs.concat([_of(news.deleted, on) for news in below.values()]),
-        Outputs.concat([_of(news.confirmed, on) for news in below.values()]),
-        Outputs.concat([_of(news.provisional(), on) for news in below.values()]),
-        min(news.may_change_from for news in below.values()),
+    on, below = stage.node.on, [told[name] for name in stage.reads]
+    since = min([news.may_change_from for news in below])
+    told_something = [news for news in below if not news.quiet or news.notices]
+    if not told_something:
+        return inputs, Heard(may_change_from=since)
+    return _with_news(stage, inputs, told_something), Heard(
+        Outputs.concat([_of(news.deleted, on) for news in told_something]),
+        Outputs.concat([_of(news.confirmed, on) for news in told_something]),
+        Outputs.concat([_of(news.provisional(), on) for news in told_something]),
+        since,
     )
 
 

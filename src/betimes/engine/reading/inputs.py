@@ -22,6 +22,9 @@ Ints = npt.NDArray[np.int64]
 Mask = tuple[bool, ...]
 """For each type of a batch, whether its events are wanted."""
 
+_NOTHING: Ints = np.empty(0, np.int64)
+_NO_CODES: npt.NDArray[np.int32] = np.empty(0, np.int32)
+
 
 class Inputs:
     """Input events of one batch, in order of arrival."""
@@ -53,22 +56,29 @@ class Inputs:
 
     def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
         """The columns that ordering needs of the wanted types, and their arrival numbers."""
-        if mask not in self._columns:
+        known = self._columns.get(mask)
+        if known is None:
             batch = self.batch
             if all(mask):
-                at = np.arange(self.first, self.first + len(batch))
-                self._columns[mask] = batch.without_payload(), at
+                at = np.arange(self.first, self.first + len(batch.ts))
+                known = batch.without_payload(), at
+            elif not any(mask):
+                known = EventBatch(_NOTHING, _NO_CODES, batch.types), _NOTHING
             else:
                 rows = self.rows(mask)
                 part = EventBatch(batch.ts[rows], batch.codes[rows], batch.types)
-                self._columns[mask] = part, self.first + rows
-        return self._columns[mask]
+                known = part, self.first + rows
+            self._columns[mask] = known
+        return known
 
     def among(self, mask: Mask, others: Mask) -> Ints:
         """Where the wanted types are in the columns of `others`, which includes them."""
-        if (mask, others) not in self._among:
-            self._among[mask, others] = _where(mask, self.columns(others)[0])
-        return self._among[mask, others]
+        if not any(mask):
+            return _NOTHING
+        known = self._among.get((mask, others))
+        if known is None:
+            known = self._among[mask, others] = _where(mask, self.columns(others)[0])
+        return known
 
     def part(self, mask: Mask, columns: tuple[str, ...] | None = None, who: str = "") -> EventBatch:
         """The events of the wanted types, with their whole payload or some of its columns."""
@@ -83,10 +93,10 @@ class Inputs:
 
     def events(self, mask: Mask) -> list[Event]:
         """The events of the wanted types, one by one."""
+        if not any(mask):
+            return []
         if mask not in self._events:
-            if not any(mask):
-                self._events[mask] = []
-            elif all(mask):
+            if all(mask):
                 self._every = self.batch.rows() if self._every is None else self._every
                 self._events[mask] = self._every
             elif self._every is not None:
@@ -106,7 +116,7 @@ def _where(mask: Mask, batch: EventBatch) -> Ints:
     if all(mask):
         return np.arange(len(batch))
     if not any(mask):
-        return np.empty(0, np.int64)
+        return _NOTHING
     return np.flatnonzero(np.array(mask)[batch.codes])
 
 
@@ -122,14 +132,15 @@ def selected(
     """The rows with some columns of their payload; a missing column is an error."""
     payload = batch.payload
     if isinstance(payload, pa.Table):
-        known = [name for name in columns if name in payload.column_names]
+        names = payload.column_names
+        known = [name for name in columns if name in names]
         batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
         part = _taken(batch, rows)
         if len(part) and len(known) < len(columns):
             missing = next(name for name in columns if name not in known)
             raise EventError(
                 f"{who} declares columns={columns}, but the batch has no {missing!r}, only "
-                f"{payload.column_names}; add the column, or declare only what is there"
+                f"{names}; add the column, or declare only what is there"
             )
         return part
     part = _taken(batch, rows)

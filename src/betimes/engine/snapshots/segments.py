@@ -66,6 +66,8 @@ class Segments(Generic[S]):
         # The next segment begins after everything in this one.
         while count < len(self.segments) - 1 and self.segments[count + 1].start[0] < before:
             count += 1
+        if not count:
+            return []
         gone = self.segments[:count]
         del self.segments[:count]
         return gone

@@ -49,6 +49,7 @@ from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
+from betimes.ordering.loop import Step
 
 
 class Stage:
@@ -104,36 +105,36 @@ class Stage:
 
     def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
         """Take in what arrives in a batch; `first` is the number of its first arrival."""
-        began = self._time()
-        told = Telling()
         self._hear(heard, first)
+        if not (len(arrivals.at) or heard.deleted or heard.confirmed):
+            return self._nothing()
+        told = Telling()
         row = self._row
-        self._row += len(arrivals.batch)
+        self._row += len(arrivals.at)
         answer = self.unit.feed(arrivals.batch)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
-        self._follow(arrivals, answer, told, row)
+        # Most clock events release nothing; then there is nothing to handle or to tidy up.
+        quiet = not (answer.hands_out or heard.deleted or self.tactic.passed is not None)
+        if not (quiet and self._follow_one(answer.step)):
+            self._follow(arrivals, answer, told, row)
         self._note_suspects(arrivals, answer, row, told)
-        last = int(arrivals.at[-1]) if len(arrivals.at) else first
-        self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
-        self.tactic.tidy(self.unit.held_rows)
-        news = self._settle(told)
-        self.counts.busy += self._time() - began
-        return news
+        if not quiet:
+            last = int(arrivals.at[-1]) if len(arrivals.at) else first
+            self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
+            self.tactic.tidy(self.unit.held_rows)
+        return self._settle(told)
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
-        began = self._time()
         told = Telling()
         self._outputs.path = Path(self._outputs.path.end)
         answer = self.unit.finish()
         for observer in self._observers:
             observer.arrived(self, EventBatch.concat([]), answer)
         self._handle(answer, np.array([last]), 0, last, time, told, ends=True)
-        news = self._settle(told)
-        self.counts.busy += self._time() - began
-        return news
+        return self._settle(told)
 
     def _hear(self, heard: Heard, first: int) -> None:
         """Take note of what the stages below have taken back, confirmed and published."""
@@ -197,7 +198,7 @@ class Stage:
         slack_before = 0 if before[0] == NEVER else before[1]
         if repairs and _steady(clock, slack, slack_before):
             # The common case: the furthest clock decides.
-            newest = int(clock[0]) if len(clock) == 1 else int(clock.max())
+            newest = clock.item(0) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(slack_before, 1))
             return
         # Until something has been learned, the newest instant stays open.
@@ -212,6 +213,20 @@ class Stage:
             for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
                 told.notices.append((int(arrivals.at[index]), ts))
+
+    def _follow_one(self, step: Step) -> bool:
+        """Do the same in the most common case, in which nobody asks for the path itself.
+
+        A single event arrives, nothing is released, and the slack does not change.
+        """
+        clock, (known, slack) = step.clock, self._outputs.path.end
+        if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
+            return False
+        if not self._lateness.repairs:
+            return False
+        self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
+        self._outputs.path = Path((clock, slack))
+        return True
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         """How far time comes with each arrival, if the detector has deadlines.
@@ -272,9 +287,14 @@ class Stage:
         if fresh:
             told.made.append(Outputs.of(fresh))
 
+    def _nothing(self) -> News:
+        """Nothing has happened."""
+        finality = self.finality
+        return News(may_change_from=finality.may_change_from(), reach=finality.reach)
+
     def _settle(self, told: Telling) -> News:
         """Outputs are published or become final; what nobody can ask for any more is forgotten."""
-        finality = self.finality
+        finality, before = self.finality, self.finality.reach
         made, gone = told.outputs()
         if len(gone):
             finality.withdraw(gone)
@@ -282,12 +302,14 @@ class Stage:
         if len(made):
             finality.publish(made)
         finality.advance()
-        self.counts.errors += self._failures.judge(finality.final_to)
+        if self._failures:
+            self.counts.errors += self._failures.judge(finality.final_to)
         confirmed = finality.confirmed(made)
         reach = finality.move_horizon()
-        self._failures.forget(reach)
-        for outputs in self.tactic.forget(reach):
-            self._outputs.unmake(outputs)
+        if reach > before:
+            self._failures.forget(reach)
+            for outputs in self.tactic.forget(reach):
+                self._outputs.unmake(outputs)
         for observer in self._observers:
             if len(gone):
                 observer.retracted(self, gone)
@@ -299,6 +321,12 @@ class Stage:
         )
 
     # Readings
+
+    def was_busy_since(self, began: float) -> float:
+        """Note how long the stage was at work; return the time."""
+        now = self._time()
+        self.counts.busy += now - began
+        return now
 
     def load(self) -> Load:
         """What the stage did since the last call."""
@@ -391,7 +419,7 @@ class _Meter:
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:
     """Whether the clock is known throughout, and the slack does not change."""
     if len(clock) == 1:
-        return bool(clock[0] != NEVER and slack[0] == told)
+        return clock.item(0) != NEVER and slack.item(0) == told
     return bool(clock.min() != NEVER and (slack == told).all())
 
 
@@ -400,10 +428,18 @@ def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints
     released, replayed = answer.released, answer.replayed
     rows, ts, places = released.rows, released.ts, released.at
     if len(replayed) or len(answer.late):
-        new = replayed.at >= 0
+        new = (replayed.at >= 0).nonzero()[0]
         rows = np.concatenate((replayed.rows[new], rows))
         ts = np.concatenate((replayed.ts[new], ts))
         places = np.concatenate((replayed.at[new], places))
-        order = np.lexsort((rows, ts))
+        order = _in_order(ts, rows)
         rows, ts, places = rows[order], ts[order], places[order]
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
+
+
+def _in_order(ts: Ints, rows: Ints) -> Ints:
+    """The indices that sort by time, then by row; nearly sorted times are sorted fast."""
+    order = np.argsort(ts, kind="stable")
+    ts_then, rows_then = ts[order], rows[order]
+    wrong = (ts_then[1:] == ts_then[:-1]) & (rows_then[1:] < rows_then[:-1])
+    return np.lexsort((rows, ts)) if wrong.any() else order

@@ -1,13 +1,14 @@
 """The waiting room: arrivals that a detector takes, until the ordering unit hands them out.
 
 The unit knows events by row numbers, which increase. Waiting events are kept in the order of
-arrival, in the form in which the tactic will handle them, and looked up by these numbers. Events
-that the unit no longer holds are dropped once they are the larger part, so each event is moved only
-a few times.
+arrival, in the form in which the tactic will handle them, and looked up by these numbers. Arrivals
+are joined with the others when something is handed out, and events that the unit no longer holds
+are dropped once they are the larger part, so each event is moved only a few times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -25,6 +26,9 @@ class Waits(Protocol):
     def pick(self, rows: Ints) -> Self:
         """Some of them, in this order."""
 
+    def part(self, low: int, high: int) -> Self:
+        """A range of them."""
+
     def joined(self, more: Self) -> Self:
         """These, which may be changed, followed by others."""
 
@@ -38,21 +42,49 @@ class Waits(Protocol):
 W = TypeVar("W", bound=Waits)
 
 
+def _one_by_one(parts: list[W]) -> W:
+    whole, *others = parts
+    for part in others:
+        whole = whole.joined(part)
+    return whole
+
+
 class WaitingRoom(Generic[W]):
     """Events by row number."""
 
-    def __init__(self, nothing: W) -> None:
+    def __init__(self, nothing: W, join: Callable[[list[W]], W] | None = None) -> None:
         self._rows: Ints = np.empty(0, np.int64)
         self._nothing = nothing
-        self.events = nothing
+        self._events = nothing
+        self._join_all = join or _one_by_one
+        self._new: list[tuple[Ints, W]] = []
+        """Arrivals since something was last handed out."""
+        self._size = 0
+        """How many events wait, joined or not."""
 
     def put(self, rows: Ints, events: W) -> None:
         """Keep events under these numbers."""
+        if len(rows):
+            self._new.append((rows, events))
+            self._size += len(rows)
+
+    @property
+    def events(self) -> W:
+        """All events that wait."""
+        self._join()
+        return self._events
+
+    def _join(self) -> None:
+        if not self._new:
+            return
+        rows, events = zip(*self._new, strict=True)
+        self._new.clear()
         if not len(self._rows):
-            self._rows, self.events = rows, events.own() if len(rows) else self._nothing
-        elif len(rows):
-            self._rows = np.concatenate((self._rows, rows))
-            self.events = self.events.joined(events)
+            self._rows, self._events = rows[0], events[0].own()
+            rows, events = rows[1:], events[1:]
+        if rows:
+            self._rows = np.concatenate((self._rows, *rows))
+            self._events = self._join_all([self._events, *events])
 
     def take(self, rows: Ints) -> W:
         """The events of these rows, all of which wait here."""
@@ -63,30 +95,50 @@ class WaitingRoom(Generic[W]):
 
     def take_some(self, rows: Ints) -> tuple[W, npt.NDArray[np.bool_] | None]:
         """The events of these rows that wait here, and which rows those are; None for all."""
-        known = self._rows
-        if not len(known) or not len(rows):
-            return self._nothing, np.zeros(len(rows), np.bool_) if len(rows) else None
+        if not len(rows):
+            return self._nothing, None
+        events, known = self.events, self._rows
+        if not len(known):
+            return self._nothing, np.zeros(len(rows), np.bool_)
+        if known[-1] - known[0] == len(known) - 1:
+            # The detector takes whatever arrives: numbers are positions.
+            index = rows - known[0]
+            if index.min() >= 0 and index.max() < len(known):
+                return events.pick(index), None
         index = known.searchsorted(rows)
         index[index == len(known)] = 0
         mine = known[index] == rows
         if mine.all():
-            return self.events.pick(index), None
-        return self.events.pick(index[mine]), mine
+            return events.pick(index), None
+        return events.pick(index[mine]), mine
 
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
         """Drop what the unit no longer holds, once it is the larger part, or at once."""
-        if at_once or len(self._rows) > 2 * len(held) + _SPARE:
+        most = 2 * len(held) + _SPARE
+        if not at_once and self._size <= most:
+            return
+        events, known = self.events, self._rows
+        oldest = int(known.searchsorted(held.min())) if len(held) else len(known)
+        if oldest == len(known):
+            self._rows, self._events = known[oldest:], self._nothing
+        elif not at_once and len(known) - oldest <= most:
+            # What arrived since the oldest event that is held stays in one piece.
+            self._rows, self._events = known[oldest:], events.part(oldest, len(known))
+        else:
             held = np.sort(held)
-            index = self._rows.searchsorted(held)
+            index = known.searchsorted(held)
             # Clock events are held too, but do not wait here.
-            index = index[self._rows.take(index, mode="clip") == held]
-            self._rows = self._rows[index]
-            self.events = self.events.pick(index) if len(index) else self._nothing
+            index = index[known.take(index, mode="clip") == held]
+            self._rows = known[index]
+            self._events = events.pick(index) if len(index) else self._nothing
+        self._size = len(self._rows)
 
     def state_of(self) -> Any:
         """Everything needed to resume elsewhere."""
-        return self._rows, self.events.state_of() if len(self._rows) else None
+        self._join()
+        return self._rows, self._events.state_of() if len(self._rows) else None
 
     def resume(self, rows: Ints, events: W | None) -> None:
         """Resume with these events."""
-        self._rows, self.events = rows, self._nothing if events is None else events
+        self._rows, self._events = rows, self._nothing if events is None else events
+        self._size = len(rows)

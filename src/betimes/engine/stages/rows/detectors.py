@@ -66,15 +66,13 @@ class Detectors:
             self._counts.snapshots += 1
         return self.methods[key]
 
-    def before(self, key: Any, affected: Sequence[RowSegment]) -> Any:
-        """A detector in the state that the key had before these segments; None if it had none."""
+    def before(self, key: Any, affected: Sequence[RowSegment]) -> Snapshot:
+        """The state that the key had before these segments."""
         for segment in affected:
             if key in segment.undo:
-                saved = segment.undo[key]
-                return None if saved is ABSENT else self._states.restore(saved)
+                return segment.undo[key]
         known = self.by_key.get(key)
-        # A copy: if the replay reaches the same state, the known detector stays in place.
-        return None if known is None else self._states.restore(self._states.take(known))
+        return ABSENT if known is None else self._states.take(known)
 
     def is_at(self, detector: Any, saved: Snapshot) -> bool:
         """Whether a detector is in the saved state; None is a detector that does not exist."""

@@ -33,6 +33,7 @@ from betimes.engine.stages.rows.detectors import Detectors
 from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
+from betimes.model.coded import pick
 from betimes.model.event import Event
 
 
@@ -45,7 +46,7 @@ class RowReplay(Replay):
     def newest(self) -> int:
         """The newest arrival so far."""
         for events, rows in self.silent:
-            self.at = max(self.at, int(events.at[rows].max()))
+            self.at = max(self.at, *map(events.at.item, rows))
         self.silent.clear()
         return self.at
 
@@ -55,16 +56,17 @@ class When:
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
-        self._newest = np.maximum.accumulate(self._at)
+        self._newest = np.maximum.accumulate(self._at) if len(events) > 1 else self._at
 
     def made(self, row: int) -> int:
         """When something could be made from this event."""
-        at = int(self._at[row])
-        if self._keys is None or self._newest[row] == at:
-            return int(self._newest[row])
-        later = np.flatnonzero(self._at[:row] > at).tolist()
-        mine = [int(self._at[n]) for n in later if self._keys[n] == self._keys[row]]
-        return max(mine, default=at)
+        at, newest = self._at.item(row), self._newest.item(row)
+        if self._keys is None or newest == at:
+            return newest
+        later = (self._at[:row] > at).nonzero()[0]
+        key, keys = self._keys[row], pick(self._keys, later.tolist())
+        mine = zip(self._at[later].tolist(), keys, strict=True)
+        return max((when for when, other in mine if other == key), default=at)
 
     def known(self, row: int) -> int:
         """When all earlier events of its key were known; -1 if there is none."""
@@ -164,7 +166,9 @@ class Handling:
             return runner.run(touch(None), events.events)
         if not self._is_batch:
             # The methods of keys that the segment has touched: one look-up per event.
-            methods = {key: self.detectors.methods[key] for key in segment.undo}
+            undo = segment.undo
+            known = undo.keys() & keys if len(keys) < len(undo) else undo
+            methods = {key: self.detectors.methods[key] for key in known}
             return runner.run_keyed(methods, touch, events.events, keys)
         made = [
             (mine[row], event)
@@ -254,11 +258,14 @@ class Handling:
             disturbance.why, process=self.costs.process,
         )  # fmt: skip
         affected = self.history.segments[disturbance.first :]
-        detector = self.detectors.before(key, affected)
+        saved = self.detectors.before(key, affected)
+        # A copy: if the replay reaches the same state, the known detector stays in place.
+        detector = None if saved is ABSENT else states.restore(saved)
         for segment in affected:
-            self._outputs.unmake(segment.outputs.get(key, ()))
+            if key in segment.outputs:
+                self._outputs.unmake(segment.outputs[key])
         for index, segment in enumerate(affected, disturbance.first):
-            if not segment.rows(key) or segment.columns is None:
+            if not segment.rows(key):
                 segment.undo.pop(key, None)
                 replay.old += segment.outputs.pop(key, ())
                 continue
@@ -269,7 +276,8 @@ class Handling:
                 if same:
                     self._spare(replay, key, affected[index - disturbance.first :])
                     return replay
-            segment.undo[key] = ABSENT if detector is None else states.take(detector)
+            segment.undo[key] = states.take(detector) if saved is None else saved
+            saved = None
             if detector is None:
                 detector = states.make()
             detector = self._again(replay, segment, key, detector)
@@ -299,7 +307,7 @@ class Handling:
         if not done.made.rows:
             replay.silent.append((events, rows))
             return done.detector
-        at = events.at[rows].tolist()
+        at = list(map(events.at.item, rows))
         newest, finished = replay.newest(), 0
         after = []
         for number, items in _by_row(done.made):

@@ -65,8 +65,14 @@ class EventRows:
 
     def place(self, row: int) -> Place:
         if self.rank is None:
-            return int(self.ts[row]), 0, int(self.tie[row])
-        return int(self.ts[row]), self.rank[row], self.tie[row]
+            return self.ts.item(row), 0, self.tie.item(row)  # type: ignore[union-attr]
+        return self.ts.item(row), self.rank[row], self.tie[row]
+
+    def places(self) -> list[Place]:
+        """All of them at once."""
+        rank = self.rank or [0] * len(self)
+        tie = self.tie.tolist() if isinstance(self.tie, np.ndarray) else self.tie
+        return list(zip(self.ts.tolist(), rank, tie, strict=True))
 
     def event(self, row: int) -> Event:
         return self.events[row]
@@ -227,18 +233,17 @@ class RowSegment:
 
     def insert(self, events: EventRows) -> None:
         """Add events that land among the handled ones."""
-        index = self.index
-        first = self._count
+        index, places = self.index, events.places()
+        keys = events.keys or [None] * len(events)
         self._parts.append(events)
-        self._count += len(events)
-        self.size += len(events)
         columns = self.columns
         assert columns is not None
-        place = columns.place
-        for row in range(first, self._count):
-            mine = index[columns.key(row)]
-            mine.insert(bisect_left(mine, place(row), key=place), row)
-        self.last = max(self.last, place(self._count - 1))
+        for row, (key, place) in enumerate(zip(keys, places, strict=True), self._count):
+            mine = index[key]
+            mine.insert(bisect_left(mine, place, key=columns.place), row)
+        self._count += len(places)
+        self.size += len(places)
+        self.last = max(self.last, places[-1])
 
     def remove(self, key: Any, place: Place) -> None:
         """Remove an event."""

@@ -34,7 +34,7 @@ class RowTactic:
         self._setting = setting
         self._handling = Handling(setting)
         self._history = self._handling.history
-        self._waiting = WaitingRoom(EventRows.nothing())
+        self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._from_below: dict[int, Output] = {}
         """Outputs of other stages that wait, by row."""
         self._rows_below: dict[str, int] = {}
@@ -51,8 +51,7 @@ class RowTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
         part, at = inputs.columns(sees)
-        events = inputs.events(on)
-        groups = inputs.groups_of(on)
+        events, groups = inputs.events(on), inputs.groups_of(on)
         keys = self._keys(events, None if groups is None else groups.spelled())
 
         def event(index: int) -> Event:
@@ -87,6 +86,8 @@ class RowTactic:
         by = node.by
         if by is None:
             return groups
+        if not events:
+            return []
         if EVERY in node.on:
             # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
@@ -100,8 +101,10 @@ class RowTactic:
         return None if keys is None else keys[0]
 
     def put(self, row: int, arrivals: Arrivals) -> None:
-        wanted, batch, at = arrivals.wanted, arrivals.batch, arrivals.at
-        ts = batch.ts
+        wanted, at = arrivals.wanted, arrivals.at
+        if not len(wanted):
+            return
+        ts = arrivals.batch.ts
         if len(wanted) < len(ts):
             ts, at = ts[wanted], at[wanted]
         waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
@@ -147,6 +150,15 @@ class RowTactic:
         else:
             known.add(disturbance)
 
+    def _disturb_all(self, late: EventRows, final_to: int) -> None:
+        """Put events that land before handled ones in their places; their keys have to go back."""
+        found, keys = self._history.insert(late), late.keys or [None] * len(late)
+        rows = zip(found, late.places(), keys, late.events, strict=True)
+        for segment, place, key, event in rows:
+            breach = place[0] <= final_to
+            disturbance = Disturbance(segment, segment, place, ("late", event), -1, breach)
+            self._disturb(key, disturbance)
+
     # Handling events
 
     def handle(self, events: EventRows, moment: Moment) -> Iterator[Told]:
@@ -157,19 +169,10 @@ class RowTactic:
         if events.rank is not None:
             events = events.sorted()
         behind = events.count_before(history.last)
-        for row, segment in enumerate(history.insert(events.part(0, behind))):
-            place = events.place(row)
-            cause, breach = ("late", events.events[row]), place[0] <= moment.final_to
-            disturbance = Disturbance(segment, segment, place, cause, -1, breach)
-            self._disturb(events.key(row), disturbance)
-        counts = self._setting.counts
-        for key, disturbance in disturbed.items():
-            began = self._setting.time()
-            replay = handling.replay(key, disturbance)
-            counts.replays += 1
-            counts.replayed += replay.handled
-            counts.replaying += self._setting.time() - began
-            yield replay
+        if behind:
+            self._disturb_all(events.part(0, behind), moment.final_to)
+        if disturbed:
+            yield from self._replay_all()
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
         yield Outputs.of(list(chain.from_iterable(handling.append(events, behind, certain))))
         if handling.timed:
@@ -182,14 +185,25 @@ class RowTactic:
         handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
         self._disturbed = {}
 
+    def _replay_all(self) -> Iterator[Told]:
+        """Let all disturbed keys go back; publishing what changed is part of what that costs."""
+        counts, time = self._setting.counts, self._setting.time
+        began = time()
+        for key, disturbance in self._disturbed.items():
+            replay = self._handling.replay(key, disturbance)
+            counts.replays += 1
+            counts.replayed += replay.handled
+            yield replay
+        counts.replaying += time() - began
+
     # Memory
 
     def tidy(self, held: Ints) -> None:
         self._waiting.trim(held)
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
-        for segment in self._history.forget(before):
-            yield from segment.outputs.values()
+        gone = self._history.forget(before)
+        return chain.from_iterable(segment.outputs.values() for segment in gone) if gone else ()
 
     @property
     def remembered(self) -> int:
