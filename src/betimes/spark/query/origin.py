@@ -65,7 +65,8 @@ def registered(changes: DataFrame, job: Job, names: Mapping[str, str]) -> DataFr
 def plan_of(changes: DataFrame) -> int:
     """A number that changes with every step except a rename.
 
-    With Spark Connect it is the number that the client gives to a plan: a rename changes it, too.
+    With Spark 4.0, a rename changes it, too, and so it does with Spark Connect, where it is the
+    number that the client gives to a plan.
     """
     if is_remote(changes):
         remote: Any = changes
