@@ -132,8 +132,18 @@ class ChangePart(NamedTuple):
             pa.array(self.ids, _TEXT), pa.array(self.seq, _NUMBER),
             pa.array(events.type_names(), _TEXT), pa.array(events.ts, _NUMBER),
             pa.array(self.detected_at, _NUMBER), pa.array(self.slack, _NUMBER),
-            pa.array([self.detector] * count, _TEXT), pa.array(self.spelled_causes(), _TEXT),
+            pa.array([self.detector] * count, _TEXT), self._causes(),
         ]  # fmt: skip
+
+    def _causes(self) -> pa.Array[Any]:
+        if isinstance(self.causes, list) or len(self.ids) < _MANY:
+            return pa.array(self.spelled_causes(), _TEXT)
+        import pyarrow.compute as pc  # slow to load
+
+        names, times = self.causes
+        text: Any = pa.array(list(names), _TEXT), pa.array(times).cast(_TEXT)
+        joined: pa.Array[Any] = pc.binary_join_element_wise(*text, " at ")
+        return joined
 
 
 class ChangeBatch(Sequence[Change]):
@@ -211,6 +221,7 @@ class ChangeBatch(Sequence[Change]):
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
+_MANY = 64
 _SCHEMA = pa.schema(
     [
         pa.field(name, _NUMBER if name in ("seq", "ts", "detected_at", "slack") else _TEXT)

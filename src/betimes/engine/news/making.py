@@ -190,7 +190,14 @@ class OutputMaker:
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
         if isinstance(outputs, Outputs) and not outputs.made_one_by_one:
-            self._free(zip(outputs.bases, outputs.numbers[COPY].tolist(), strict=True))
+            if outputs.numbers[COPY].any():
+                self._free(zip(outputs.bases, outputs.numbers[COPY].tolist(), strict=True))
+                return
+            copies = self.copies
+            for base in outputs.ids:
+                taken = copies.pop(base, 0)
+                if taken > 1:
+                    copies[base] = taken & ~1
         else:
             self._free((output.base, output.copy) for output in outputs)
 

@@ -49,6 +49,10 @@ class Path:
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when the events with these numbers had arrived."""
+        if self._dense:
+            index = arrivals - self._first
+            if len(index) and index.min() >= 0 and index.max() < len(self._arrivals):
+                return self._clocks[index], self._slacks[index]
         clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
         index = self._arrivals.searchsorted(arrivals, side="right") - 1
         known = np.flatnonzero(index >= 0)

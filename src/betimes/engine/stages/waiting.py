@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
+_SPARSE = 32
+"""If known rows span more than this many times those asked for, a search is faster."""
 _SPARE = 4096
 """Up to this many rows more than needed are kept, so that dropping them is rare."""
 
@@ -105,9 +107,8 @@ class WaitingRoom(Generic[W]):
             index = rows - known[0]
             if index.min() >= 0 and index.max() < len(known):
                 return events.pick(index), None
-        index = known.searchsorted(rows)
-        index[index == len(known)] = 0
-        mine = known[index] == rows
+        index = _positions(known, rows)
+        mine = index >= 0
         if mine.all():
             return events.pick(index), None
         return events.pick(index[mine]), mine
@@ -142,3 +143,16 @@ class WaitingRoom(Generic[W]):
         """Resume with these events."""
         self._rows, self._events = rows, self._nothing if events is None else events
         self._size = len(rows)
+
+
+def _positions(known: Ints, rows: Ints) -> Ints:
+    """Where rows are among the known ones, which are sorted; -1 for those that are not."""
+    first, last = int(known[0]), int(known[-1])
+    if last - first < _SPARSE * len(rows):
+        # Most rows that are handed out are near each other: a table is faster than a search.
+        where = np.full(last - first + 2, -1)
+        where[known - first] = np.arange(len(known))
+        return where[np.where((rows >= first) & (rows <= last), rows - first, -1)]
+    index = known.searchsorted(rows)
+    index[index == len(known)] = 0
+    return np.where(known[index] == rows, index, -1)
