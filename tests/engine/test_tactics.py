@@ -304,8 +304,8 @@ class KeepsWithdrawn(RowTactic):
     """Does not take out what was taken back from below."""
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        row = self._rows_below.get(output.id)
-        return row if row is None else super().withdraw(output, at, final_to)
+        known = {match for match, _ in self._below.state_of().values()}
+        return super().withdraw(output, at, final_to) if output.id in known else None
 
 
 class ForgetsNothing(ColumnTactic):

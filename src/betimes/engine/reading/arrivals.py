@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.outputs import Output
+from betimes.engine.news.outputs import Outputs
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
@@ -21,7 +21,7 @@ class Arrivals:
     Clock events that the detector does not take are only columns.
     """
 
-    __slots__ = ("at", "batch", "event", "events", "keys", "outputs", "wanted")
+    __slots__ = ("at", "batch", "below", "event", "events", "keys", "wanted")
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Arrivals:
         events: list[Event],
         keys: list[Any] | None,
         event: Callable[[int], Event],
-        outputs: dict[int, Output] | None = None,
+        below: tuple[Ints, Outputs] | None = None,
     ) -> None:
         self.batch = batch
         self.at = at
@@ -44,8 +44,8 @@ class Arrivals:
         """The key of each of these; None if the detector has a single state."""
         self.event = event
         """Turns any of the arrivals into an event."""
-        self.outputs = outputs or {}
-        """Which of them are outputs of other stages, by index."""
+        self.below = below
+        """Where outputs of other stages are among them, and these outputs."""
 
     def one(self, index: int) -> tuple[Event, int]:
         """An arrival as an event, and its number."""

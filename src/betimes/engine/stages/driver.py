@@ -189,7 +189,7 @@ class Stage:
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
         bounds = self._pass_time(clock, slack)
-        inputs_only = not arrivals.outputs
+        inputs_only = arrivals.below is None
         path = Path(before, arrivals.at, clock, slack, bounds, increasing=inputs_only)
         self._outputs.path = path
         if not len(clock):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.engine.stages.columns.reader import Below
+from betimes.engine.news.outputs import Outputs
 from betimes.engine.stages.columns.store import Store
 from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.tactic import Ints
@@ -25,11 +25,11 @@ class Known(Store):
         """If another stage made it: the identity of the output, and its place."""
         return self._made.get(number)
 
-    def hear(self, below: Below, numbers: Ints) -> None:
-        """Outputs of other stages arrive; `numbers` are those of all that was found."""
+    def hear(self, outputs: Outputs, numbers: Ints, which: Ints) -> None:
+        """Outputs of other stages arrive; some of them concern the pattern and have numbers."""
         self.mixed = True
-        ids, places = below.outputs.ids, below.outputs.places
-        for number, n in zip(numbers[below.found].tolist(), below.wanted.tolist(), strict=True):
+        ids, places = outputs.ids, outputs.places
+        for number, n in zip(numbers.tolist(), which.tolist(), strict=True):
             self._made[number] = ids[n], places[n]
             self._numbers[ids[n]] = number
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.keys import Keys, key_codes
 from betimes.engine.stages.columns.interned import Interned
 from betimes.engine.stages.runner import DetectorFailed
-from betimes.engine.stages.tactic import Ints, Joined
+from betimes.engine.stages.tactic import NOTHING, Ints, Joined
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded
@@ -29,22 +28,10 @@ FEW = 128
 """Tables with fewer rows become rows: each call of Arrow's has a price, however few there are."""
 
 
-class Below(NamedTuple):
-    """Outputs of other stages, on their way into a stage of columns."""
-
-    now: Ints
-    """Where they are among the arrivals."""
-    outputs: Outputs
-    found: Ints
-    """Where those that concern the pattern are among what was found,"""
-    wanted: Ints
-    """and which of the outputs these are."""
-
-
 class ColumnArrivals(Arrivals):
     """What arrives at a stage of columns: columns for the unit, and what concerns the pattern."""
 
-    __slots__ = ("below", "failed", "found", "own", "parts")
+    __slots__ = ("concern", "failed", "found", "own", "parts")
 
     def __init__(
         self,
@@ -56,8 +43,9 @@ class ColumnArrivals(Arrivals):
         own: Floats,
         failed: int,
         event: Callable[[int], Event],
+        below: tuple[Ints, Outputs] | None = None,
     ) -> None:
-        super().__init__(columns, at, wanted, [], None, event)
+        super().__init__(columns, at, wanted, [], None, event, below)
         self.parts = parts
         """The events that concern the pattern, with their rows in `found`."""
         self.found = found
@@ -65,8 +53,8 @@ class ColumnArrivals(Arrivals):
         self.own = own
         self.failed = failed
         """How many events were left out because a condition failed on them."""
-        self.below: Below | None = None
-        """The outputs of other stages among them."""
+        self.concern = (NOTHING, NOTHING)
+        """Which outputs of other stages concern the pattern: their rows in `found`, and which."""
 
 
 class Reader:
@@ -113,9 +101,9 @@ class Reader:
             joined.batch, joined.at, wanted[order], parts,
             np.concatenate((arrivals.found, more.found), axis=1)[:, order],
             np.concatenate((arrivals.own, more.own), axis=1)[:, order],
-            arrivals.failed + more.failed, event,
+            arrivals.failed + more.failed, event, (joined.now, outputs),
         )  # fmt: skip
-        both.below = Below(joined.now, outputs, place[split:], more.wanted)
+        both.concern = place[split:], more.wanted
         return both
 
     def _arrivals(

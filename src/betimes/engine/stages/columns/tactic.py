@@ -108,8 +108,9 @@ class ColumnTactic:
         for part, places in arrivals.parts:
             found[NUMBER, places] = self._store.put(part)
         if arrivals.below is not None:
-            self._below.put(row + arrivals.below.now, arrivals.below.outputs)
-            self._store.hear(arrivals.below, found[NUMBER])
+            (now, outputs), (rows, which) = arrivals.below, arrivals.concern
+            self._below.put(row + now, outputs)
+            self._store.hear(outputs, found[NUMBER, rows], which)
         self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
         self._runs.know(len(self._keys.values))
 

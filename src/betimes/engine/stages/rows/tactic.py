@@ -16,6 +16,7 @@ from betimes.engine.news.outputs import Output, Outputs, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.states import ABSENT
+from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.tactic import Disturbance, Ints, Joined, Moment, Setting, Told
@@ -35,10 +36,7 @@ class RowTactic:
         self._handling = Handling(setting)
         self._history = self._handling.history
         self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
-        self._from_below: dict[int, Output] = {}
-        """Outputs of other stages that wait, by row."""
-        self._rows_below: dict[str, int] = {}
-        """Their rows, by identity."""
+        self._below = FromBelow()
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
 
@@ -77,7 +75,7 @@ class RowTactic:
 
         return Arrivals(
             joined.batch, joined.at, np.array(pick(mine, order), np.int64), pick(events, order),
-            None if keys is None else pick(keys, order), event, made,
+            None if keys is None else pick(keys, order), event, (joined.now, joined.outputs),
         )  # fmt: skip
 
     def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
@@ -109,30 +107,25 @@ class RowTactic:
             ts, at = ts[wanted], at[wanted]
         waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
         self._waiting.put(row + wanted, waiting)
-        for index, output in arrivals.outputs.items():
-            self._from_below[row + index] = output
-            self._rows_below[output.id] = row + index
+        if arrivals.below is not None:
+            now, outputs = arrivals.below
+            self._below.put(row + now, outputs)
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:  # noqa: ARG002
         taken = self._waiting.take(rows)
         taken.at = at
-        below = self._from_below
-        for index, row in enumerate(rows.tolist()) if below else ():
-            output = below.pop(row, None)
-            if output is not None:
-                # It has its own place.
-                rank, tie = taken.with_ranks().rank, taken.tie
-                assert isinstance(rank, list)
-                assert isinstance(tie, list)
-                _, rank[index], tie[index] = output.place
-                del self._rows_below[output.id]
-                taken.outputs[index] = output.id
+        for index, (match, place) in self._below.hand_out(rows).items():
+            # It has its own place.
+            rank, tie = taken.with_ranks().rank, taken.tie
+            assert isinstance(rank, list)
+            assert isinstance(tie, list)
+            _, rank[index], tie[index] = place
+            taken.outputs[index] = match
         return taken, rows
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        row = self._rows_below.pop(output.id, None)
+        row = self._below.withdraw(output.id)
         if row is not None:
-            del self._from_below[row]
             return row
         key = self._key(output)
         segment = self._history.find(output.place)
@@ -223,7 +216,7 @@ class RowTactic:
     def state_of(self) -> dict[str, Any]:
         return {
             "waiting": self._waiting.state_of(),
-            "below": (list(self._from_below), Outputs.of([*self._from_below.values()]).state_of()),
+            "below": self._below.state_of(),
             "segments": [_written(segment) for segment in self._history.segments],
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
@@ -233,9 +226,7 @@ class RowTactic:
     def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else EventRows(*events))
-        below, from_below = kept["below"]
-        self._from_below = dict(zip(below, Outputs.resumed(from_below).rows, strict=True))
-        self._rows_below = {output.id: row for row, output in self._from_below.items()}
+        self._below.resume(kept["below"])
         self._history.segments = [_read(state, outputs) for state in kept["segments"]]
         self._history.last = kept["last"]
         handling = self._handling

@@ -46,7 +46,7 @@ from betimes.model.event import Event
 class SliceArrivals(Arrivals):
     """What arrives at a stage of a per-batch detector: columns for the unit and for it."""
 
-    __slots__ = ("codes", "made", "part")
+    __slots__ = ("codes", "part")
 
     def __init__(
         self,
@@ -56,14 +56,13 @@ class SliceArrivals(Arrivals):
         part: EventBatch,
         codes: Ints,
         event: Callable[[int], Event],
+        below: tuple[Ints, Outputs] | None = None,
     ) -> None:
-        super().__init__(batch, at, wanted, [], None, event)
+        super().__init__(batch, at, wanted, [], None, event, below)
         self.part = part
         """The events that the detector takes."""
         self.codes = codes
         """Their keys."""
-        self.made: tuple[Ints, Outputs] | None = None
-        """Outputs of other stages among the arrivals, and where they are."""
 
 
 class SliceTactic:
@@ -120,9 +119,10 @@ class SliceTactic:
             return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
 
         both = EventBatch.concat([arrivals.part, part], exact=True).take(order)
-        found = SliceArrivals(joined.batch, joined.at, wanted[order], both, codes[order], event)
-        found.made = joined.now, joined.outputs
-        return found
+        below = joined.now, joined.outputs
+        return SliceArrivals(
+            joined.batch, joined.at, wanted[order], both, codes[order], event, below
+        )
 
     def _codes(self, outputs: Outputs) -> Ints:
         """The keys of outputs of other stages."""
@@ -137,8 +137,8 @@ class SliceTactic:
         wanted = arrivals.wanted
         at = arrivals.at[wanted]
         made: list[Made | None] | None = None
-        if arrivals.made is not None:
-            now, outputs = arrivals.made
+        if arrivals.below is not None:
+            now, outputs = arrivals.below
             self._below.put(row + now, outputs)
             self._mixed = True
             made = [None] * len(wanted)
