@@ -90,6 +90,20 @@ def test_compiled_patterns_find_the_same_on_every_level(
     assert told(changes) == told(rows)
 
 
+@given(two_levels(), STREAMS, st.data())
+@share(0.2)
+def test_matches_are_dated_alike_on_every_level(
+    hierarchy: Hierarchy, stream: list[Event], data: st.DataObject
+) -> None:
+    """With pure buffering nothing goes back, so all that is told must be the same."""
+    options: dict[str, Any] = {"attenuation": 1.0, "min_slack": 200}
+    batches = data.draw(cut(stream))
+    once = [False] * len(batches)
+    found = feed_all(Engine(hierarchy, **options), batches, arrow=True, restarts=once)
+    rows = feed_all(Engine(general(hierarchy), **options), batches, arrow=False, restarts=once)
+    assert found == rows
+
+
 def told(changes: list[Change]) -> list[Any]:
     """What stands in the end."""
     rows = standing(changes).values()
