@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,16 @@ Floats = npt.NDArray[np.float64]
 
 FEW = 128
 """Tables with fewer rows become rows: each call of Arrow's has a price, however few there are."""
+
+
+class Read(NamedTuple):
+    """Events of the types that a pattern takes."""
+
+    events: EventBatch
+    rows: Ints
+    """Where they are among the arrivals."""
+    groups: Coded | None
+    """The engine's keys."""
 
 
 class ColumnArrivals(Arrivals):
@@ -71,19 +82,20 @@ class Reader:
         self.interned = Interned(program, f"pattern {node.name!r}")
 
     def read(
-        self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
+        self, read: Read, columns: EventBatch, at: Ints, event: Callable[[int], Event]
     ) -> ColumnArrivals:
-        """What arrives: `columns` is what ordering needs, `groups` are the engine's keys."""
+        """What arrives: `columns` is what ordering needs, `at` are their arrivals."""
         self.keys.drop()
         self.interned.drop()
-        return self._arrivals(batch, columns, at, groups)
+        return self._arrivals(read, columns, at, event)
 
     def join(self, arrivals: ColumnArrivals, joined: Joined, *, grouped: bool) -> ColumnArrivals:
         """The same with outputs of other stages among them."""
         outputs = joined.outputs
         groups = Coded.plain(outputs.groups or []) if grouped else None
         events = outputs.events
-        more = self._arrivals(events, events, outputs.numbers[MADE_AT], groups)
+        read = Read(events, np.arange(len(events)), groups)
+        more = self._arrivals(read, events, outputs.numbers[MADE_AT], events.__getitem__)
         wanted = np.concatenate((joined.was[arrivals.wanted], joined.now[more.wanted]))
         order = np.argsort(wanted)
         place = np.empty_like(order)
@@ -107,20 +119,20 @@ class Reader:
         return both
 
     def _arrivals(
-        self, batch: EventBatch, columns: EventBatch, at: Ints, groups: Coded | None
+        self, read: Read, columns: EventBatch, at: Ints, event: Callable[[int], Event]
     ) -> ColumnArrivals:
         self._failed = 0
+        batch, rows, groups = read
         if len(batch) <= FEW:
             batch = in_rows(batch)
-        wanted, bits, part, own = self._read(batch)
-        mine = None if groups is None else groups.take(wanted)
-        keys = key_codes(self._node, self.keys, part, mine)
+        mine, bits, part, own = self._read(batch)
+        wanted = rows[mine]
+        keys = key_codes(self._node, self.keys, part, None if groups is None else groups.take(mine))
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
         found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
         found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
         parts = [(part, np.arange(len(part)))]
-        failed = self._failed
-        return ColumnArrivals(columns, at, wanted, parts, found, own, failed, batch.__getitem__)
+        return ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
         """Note that what was read last is taken in."""
@@ -136,7 +148,7 @@ class Reader:
         """
         try:
             wanted, bits = self._program.read(batch)
-            part = batch.take(wanted)
+            part = batch if len(wanted) == len(batch) else batch.take(wanted)
             return wanted, bits, part, self.interned.read(part, bits)
         except PatternError as error:
             if len(batch) == 1 and self._skips:

@@ -28,7 +28,7 @@ from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
-from betimes.engine.stages.columns.reader import ColumnArrivals, Reader
+from betimes.engine.stages.columns.reader import ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.from_below import FromBelow
@@ -43,6 +43,7 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
+from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
@@ -93,9 +94,14 @@ class ColumnTactic:
     # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:
-        _, mine = self._setting.masks(inputs.batch.types)
-        columns, at = inputs.columns(mine)
-        return self._reader.read(inputs.part(mine), columns, at, inputs.groups_of(mine))
+        on, sees = self._setting.masks(inputs.batch.types)
+        columns, at = inputs.columns(sees)
+
+        def event(index: int) -> Event:
+            return inputs.batch[int(at[index]) - inputs.first]
+
+        found = Read(inputs.part(on), inputs.among(on, sees), inputs.groups_of(on))
+        return self._reader.read(found, columns, at, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
         assert isinstance(arrivals, ColumnArrivals)
