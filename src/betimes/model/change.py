@@ -195,8 +195,9 @@ class ChangeBatch(Sequence[Change]):
     def to_arrow(self, payload: Literal["columns", "json"] = "columns") -> pa.Table:
         """One column per field of `Change`.
 
-        The payload is a struct with its fields as columns if all changes have the same fields,
-        otherwise JSON text; with `payload="json"`, it is always JSON text.
+        The payload is a struct with a column for each field if all changes have the same fields,
+        each with one kind of value; otherwise, and if there are no changes, it is JSON text. So its
+        type can differ from batch to batch; with `payload="json"`, it is always JSON text.
         """
         if payload not in ("columns", "json"):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
