@@ -6,8 +6,9 @@ than the differences that matter, so every round runs each job on both libraries
 other, in new processes, and the order alternates. The first round does not count: numba compiles.
 
 A rate is the median over the rounds. A ratio is the median of new / old within a round; its spread
-is the smallest and the largest. The exit code is 1 if a ratio is below `--least` (0.95). To see
-how far the machine can be trusted, compare a clean tree with itself: `REV` is `HEAD`.
+is the smallest and the largest. Patterns, detectors and soccer are also compared with a yardstick
+that runs in the same round (`jobs.YARDSTICKS`). The exit code is 1 if a ratio is below `--least`
+(0.95). To see how far the machine can be trusted, compare a clean tree with itself: `REV` is `HEAD`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.before_after.jobs import JOBS, SPARK
+from benchmarks.before_after.jobs import JOBS, SPARK, yardstick_of
 from benchmarks.racing import progress_bar
 from benchmarks.revisions import ROOT, checked_out, run_module
 
@@ -34,6 +35,8 @@ class Measured:
 
     old: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
+    yardstick: list[float] = field(default_factory=list)
+    """The rates of what it is compared with; none if it is compared with nothing."""
 
     @property
     def ratios(self) -> list[float]:
@@ -43,33 +46,57 @@ class Measured:
     def ratio(self) -> float:
         return statistics.median(self.ratios)
 
+    def compared(self, rates: list[float]) -> str:
+        """Rates as multiples of the yardstick."""
+        if not self.yardstick:
+            return ""
+        pairs = zip(rates, self.yardstick, strict=True)
+        return f"{statistics.median(rate / theirs for rate, theirs in pairs):.2f}"
+
 
 def measure(tree: Path, names: Sequence[str], rounds: int) -> dict[str, Measured]:
     """Run every job on both sides in every round."""
     found = {name: Measured() for name in names}
     with progress_bar() as bar:
-        task = bar.add_task("", total=2 * (rounds + 1) * len(names))
+        needed = {yardstick for name in names if (yardstick := yardstick_of(name))}
+        task = bar.add_task("", total=(rounds + 1) * (2 * len(names) + len(needed)))
         for lap in range(rounds + 1):
+            rates_of = {}
+            for yardstick in sorted(needed):
+                bar.update(task, description=yardstick)
+                rates_of[yardstick] = _run(yardstick, ROOT)
+                bar.advance(task)
             for name, measured in found.items():
                 sides = [(tree, measured.old), (ROOT, measured.new)]
                 for side, rates in sides if lap % 2 else reversed(sides):
                     bar.update(task, description=name)
-                    said = run_module("benchmarks.before_after.jobs", name, tree=side)
+                    rate = _run(name, side)
                     if lap:
-                        rates.append(json.loads(said.splitlines()[-1]))
+                        rates.append(rate)
                     bar.advance(task)
+                yardstick_rate = rates_of.get(yardstick_of(name) or "")
+                if lap and yardstick_rate is not None:
+                    measured.yardstick.append(yardstick_rate)
     return found
+
+
+def _run(name: str, tree: Path) -> float:
+    said = run_module("benchmarks.before_after.jobs", name, tree=tree)
+    return float(json.loads(said.splitlines()[-1]))
 
 
 def table_of(revision: str, found: dict[str, Measured]) -> Table:
     title = f"Events per CPU second: {revision} and this tree"
     table = Table("job", title=title, title_justify="left")
-    for column in ("old", "new", "new / old", "spread"):
+    for column in ("old", "new", "new / old", "spread", "old x", "new x"):
         table.add_column(column, justify="right")
     for name, each in found.items():
         rates = (statistics.median(each.old), statistics.median(each.new))
         spread = f"{min(each.ratios):.2f}-{max(each.ratios):.2f}"
-        table.add_row(name, *(f"{r:,.4g}" for r in rates), f"{each.ratio:.2f}", spread)
+        table.add_row(
+            name, *(f"{r:,.4g}" for r in rates), f"{each.ratio:.2f}", spread,
+            each.compared(each.old), each.compared(each.new),
+        )  # fmt: skip
     return table
 
 

@@ -28,11 +28,11 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.ordering import feed_batches, feed_singly
-from benchmarks.patterns import compiled, stream_of
+from benchmarks.patterns import KEYS, compiled, sort_and_match, stream_of
 from benchmarks.recorded.hierarchies import HIERARCHIES
 from benchmarks.snippet import Snippet
 from benchmarks.speculation.detectors import NotBetween, Numbered
-from benchmarks.speculation.throughput import feed_engine
+from benchmarks.speculation.throughput import feed_engine, sort_and_call
 from benchmarks.streams import CLOCK, keyed_columns, keyed_stream
 from betimes import Engine, EventBatch, Hierarchy
 from betimes.apps.soccer.disorder import PRESETS
@@ -181,6 +181,23 @@ def whole_spark_job(part: str) -> float:
     return (events if part == "whole" else 1) / seconds
 
 
+LOOP, AUTOMATON, REAL_TIME = "a plain loop", "a compiled loop", "real time"
+YARDSTICKS: dict[str, Job] = {
+    LOOP: lambda: rate(sort_and_call, keyed_stream(100_000)),
+    AUTOMATON: lambda: rate(partial(sort_and_match, keys=KEYS), stream_of(2_000_000)),
+    REAL_TIME: lambda: Snippet.of(1.0, PRESETS["bursts"]).arrivals.num_rows,
+}
+"""What jobs are compared with: the first two know the future, sort the whole stream, and run a
+detector in Python or an automaton compiled for the pattern. Real time is events per second."""
+
+
+def yardstick_of(job: str) -> str | None:
+    """What a job is compared with."""
+    if job.startswith("pattern") and "batches of 100," not in job:
+        return AUTOMATON
+    return LOOP if job.startswith("detector") else REAL_TIME if job.startswith("soccer") else None
+
+
 SPARK = "Spark"
 """What the names of jobs on Spark begin with."""
 JOBS: dict[str, Job] = {
@@ -219,4 +236,4 @@ JOBS: dict[str, Job] = {
 
 
 if __name__ == "__main__":
-    print(json.dumps(JOBS[sys.argv[1]]()))
+    print(json.dumps((YARDSTICKS | JOBS)[sys.argv[1]]()))
