@@ -8,7 +8,8 @@ other, in new processes, and the order alternates. The first round does not coun
 A rate is the median over the rounds. A ratio is the median of new / old within a round; its spread
 is the smallest and the largest. Patterns, detectors and soccer are also compared with a yardstick
 that runs in the same round (`jobs.YARDSTICKS`). The exit code is 1 if a ratio is below `--least`
-(0.95). To see how far the machine can be trusted, compare a clean tree with itself: `REV` is `HEAD`.
+(0.95). To see how far the machine can be trusted, compare a clean tree with itself: `REV` is
+`HEAD`.
 """
 
 from __future__ import annotations

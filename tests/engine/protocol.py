@@ -50,11 +50,6 @@ class Case:
     detector: Any
     """A detector, or a function that makes a pattern of three types."""
 
-    @property
-    def upper(self) -> bool:
-        """Whether the tactic also runs above the first level."""
-        return hasattr(self.tactic, "join")
-
     def hierarchy(
         self, *, by: str | None = None, above: bool = False, clock: Any = "A", plain: bool = False
     ) -> Hierarchy:
@@ -68,7 +63,7 @@ class Case:
         else:
             made.add(self.detector, on=types, emits=("made", "made-"), by=by, name=NAME)
         tactic: Any = self.tactic if plain else partial(Checked, self.tactic)
-        node = replace(made._nodes[NAME], tactic=tactic, tactic_above=tactic)
+        node = replace(made._nodes[NAME], tactic=tactic)
         made._nodes[NAME] = node
         return made
 
@@ -319,11 +314,12 @@ def feed(
 
 def check(case: Case, run: Run) -> None:
     """One run keeps every clause; else an AssertionError, or an error of the engine, says which."""
-    above = run.above and case.upper
-    hierarchy = case.hierarchy(by=run.by, above=above, clock=run.clock)
+    hierarchy = case.hierarchy(by=run.by, above=run.above, clock=run.clock)
     changes = feed(run, hierarchy)
     assert repr(changes) == repr(feed(run, hierarchy, restart=False)), "a restart shows"
-    apart = feed(run, case.hierarchy(by=run.by, above=above, clock=run.clock), carry=through_bytes)
+    apart = feed(
+        run, case.hierarchy(by=run.by, above=run.above, clock=run.clock), carry=through_bytes
+    )
     assert repr(changes) == repr(apart), "it shows that news has travelled"
     if run.options.get("late", "repair") == "repair" and run.options["retention"] > 10**6:
         assert fold(changes) == oracle(hierarchy, run.stream, by=run.options.get("by"))

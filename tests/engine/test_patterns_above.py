@@ -51,9 +51,7 @@ def odd(event: Event) -> Event | None:
 def general(hierarchy: Hierarchy) -> Hierarchy:
     """The same with all patterns run by the general matcher."""
     rows = copy.copy(hierarchy)
-    rows._nodes = {
-        node.name: replace(node, tactic=RowTactic, tactic_above=RowTactic) for node in hierarchy
-    }
+    rows._nodes = {node.name: replace(node, tactic=RowTactic) for node in hierarchy}
     return rows
 
 

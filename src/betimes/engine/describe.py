@@ -29,7 +29,7 @@ def describe(detector: Any, *, on: Types, emits: Types, by: str | None, name: st
     tactic = SliceTactic if maker.kind == "batch" else RowTactic
     return Node(
         name or maker.name, maker, type_names(on, "on"), type_names(emits, "emits"), by,
-        tactic, tactic,
+        tactic,
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def _pattern(
     tactic = ColumnTactic if pattern.why_general() is None else RowTactic
     return Node(
         pattern.name or str(pattern.emits), maker, pattern.inputs, pattern.outputs, pattern.by,
-        tactic, tactic, pattern,
+        tactic, pattern,
     )  # fmt: skip
 
 

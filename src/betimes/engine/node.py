@@ -12,7 +12,7 @@ from betimes.ordering.clock import EVERY
 from betimes.patterns import Pattern
 
 if TYPE_CHECKING:
-    from betimes.engine.stages.tactic import TacticMaker, UpperTacticMaker
+    from betimes.engine.stages.tactic import TacticMaker
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,7 @@ class Node:
     emits: tuple[str, ...]
     by: str | None
     tactic: TacticMaker
-    """What runs it if it reads only input events, which come as columns."""
-    tactic_above: UpperTacticMaker
-    """What runs it if it also reads what other detectors publish."""
+    """What runs it."""
     pattern: Pattern | None = None
 
     def facts(self) -> dict[str, str]:

@@ -82,6 +82,5 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
         tuple(types),
         head_start=heads,
     )
-    assert stage.upper is not None
     joined = Joined(columns, merged(at, made_at), was, place[len(notices) :], outputs)
-    return stage.upper.join(inputs, joined)
+    return stage.tactic.join(inputs, joined)

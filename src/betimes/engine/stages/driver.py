@@ -87,9 +87,7 @@ class Stage:
             node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
             time,
         )  # fmt: skip
-        self.upper = None if level == 1 else node.tactic_above(setting)
-        """The tactic, if it runs above the first level."""
-        self.tactic: Tactic = self.upper or node.tactic(setting)
+        self.tactic: Tactic = node.tactic(setting)
         self.voids = self.tactic.weighs and options.retraction != "on-demand"
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -147,8 +145,7 @@ class Stage:
             if output.id in self._lateness.aside:
                 self._lateness.aside.discard(output.id)
                 continue
-            assert self.upper is not None
-            waiting = self.upper.withdraw(output, first, finality.final_to)
+            waiting = self.tactic.withdraw(output, first, finality.final_to)
             if waiting is not None:
                 self.unit.discard([waiting])
         for output_id in heard.confirmed.ids:

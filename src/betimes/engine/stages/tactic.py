@@ -217,8 +217,14 @@ class Tactic(Protocol):
     def read(self, inputs: Inputs) -> Arrivals:
         """Which input events of a batch arrive here; a bad event is an error that names it."""
 
+    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
+        """Arrivals with outputs of other stages among them."""
+
     def put(self, row: int, arrivals: Arrivals) -> None:
         """Keep arrivals; `row` is the unit's number of the first."""
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
+        """An output from below was taken back: return its row if it waits, else disturb its key."""
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Any, Ints]:
         """The events of these rows, and which rows they are; `at` is when each was handed out."""
@@ -249,15 +255,4 @@ class Tactic(Protocol):
         """How many states it could go back to, and their size in bytes."""
 
 
-class UpperTactic(Tactic, Protocol):
-    """A tactic that can also run above the first level, on what other detectors publish."""
-
-    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
-        """Arrivals with outputs of other stages among them."""
-
-    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
-        """An output from below was taken back: return its row if it waits, else disturb its key."""
-
-
 TacticMaker = Callable[[Setting], Tactic]
-UpperTacticMaker = Callable[[Setting], UpperTactic]
