@@ -64,7 +64,9 @@ def test_a_column_that_is_not_data_is_an_error_of_the_detector() -> None:
     pytest.importorskip("pandas")  # which Arrow needs for nanoseconds
     engine = Engine(pairs(), attenuation=1.0)
     events = table(pa.array(range(COUNT), pa.timestamp("ns")))
-    with pytest.raises(DetectorError, match="'pair' made a 'pair' event between 1 and .* not data"):
+    with pytest.raises(
+        DetectorError, match=r"'pair' made a 'pair' event between 1 and .* not data"
+    ):
         engine.feed(events)
 
 
