@@ -101,3 +101,19 @@ def test_a_restart_remembers_a_segment_whose_events_were_all_taken_back() -> Non
     changes += engine.finish()
     assert {"insert", "delete"} <= {c.change_type for c in changes if c.type == "echo"}
     assert fold(changes) == oracle(hierarchy, stream)
+
+
+class Values:
+    def on_batch(self, batch: EventBatch) -> Derived:
+        return Derived("value", rows=range(len(batch)), payload={"v": batch.column("v")})
+
+
+def test_whole_numbers_that_no_float_holds_may_be_followed_by_floats() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Values, on=("A", "B"), emits="value", name="values")
+    engine = Engine(hierarchy, attenuation=1.0, slack=5)
+    whole = pa.table({"ts": [1, 2], "type": ["A", "B"], "v": [2**53 + 1, 2]})
+    broken = pa.table({"ts": [20, 21], "type": ["A", "B"], "v": [1.5, 2.5]})
+    changes = [*engine.feed(whole), *engine.feed(broken), *engine.finish()]
+    values = [change.payload["v"] for change in changes if change.change_type == "insert"]
+    assert values == [2**53 + 1, 2, 1.5, 2.5]
