@@ -415,8 +415,10 @@ def _concat_payload(batches: Sequence[EventBatch], *, exact: bool) -> Payload | 
         if alike or not exact:
             try:
                 return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
-            except pa.ArrowTypeError:
-                pass  # A column has changed its type; rows can hold anything.
+            except (pa.ArrowTypeError, pa.ArrowInvalid):
+                # A column has changed its type, or whole numbers are too large for floats; rows can
+                # hold anything.
+                pass
     rows: list[dict[str, Any]] = []
     for batch, payload in zip(batches, payloads, strict=True):
         if payload is None:

@@ -43,8 +43,12 @@ class Coded:
                 whole = in_one(values.unify_dictionaries())
                 if not pa.types.is_dictionary(whole.type):
                     whole = whole.dictionary_encode(null_encoding="encode")
-                indices = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-                return cls(indices, whole.dictionary.to_pylist())
+                indices = whole.indices.cast(pa.int64())
+                keys = whole.dictionary.to_pylist()
+                if indices.null_count:
+                    indices = indices.fill_null(len(keys))
+                    keys.append(None)
+                return cls(indices.to_numpy(), keys)
         return cls.plain(keys_of(batch.rows(), column, who))
 
     @classmethod

@@ -83,5 +83,5 @@ def _values(column: Any) -> Any:
     elif not pa.types.is_dictionary(kind):
         return pa.array(_lines(column.to_pylist()), pa.string())
     known = pa.array([*_lines(column.dictionary.to_pylist()), "null"], pa.string())
-    codes = column.indices
+    codes = column.indices.cast(pa.int64())  # one more than the dictionary may not fit in 8 bits
     return known.take(codes.fill_null(len(known) - 1) if codes.null_count else codes)

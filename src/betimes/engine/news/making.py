@@ -141,10 +141,13 @@ class OutputMaker:
         try:
             return self._digests.digest(event.type, ts, key, event.payload, more)
         except (TypeError, OverflowError) as error:
-            raise DetectorError(
-                f"detector {self._name!r} made a {event.type!r} event at {ts} whose payload "
-                f"cannot be written: {error}; use numbers, text, lists and dictionaries"
-            ) from error
+            raise self._not_data(event.type, f"at {ts}", error) from error
+
+    def _not_data(self, type: str, which: str, error: Exception) -> DetectorError:
+        return DetectorError(
+            f"detector {self._name!r} made a {type!r} event {which} whose payload cannot be "
+            f"written: {error}; use numbers, text, lists and dictionaries"
+        )
 
     def _digest_all(
         self,
@@ -160,7 +163,11 @@ class OutputMaker:
         if isinstance(payload, pa.Table) and len(events) >= _FEW and not old.any():
             used, where = np.unique(codes, return_inverse=True)
             words = halves_of([keys[code] for code in used.tolist()])[:, where]
-            return digest_all(self._digests, events.types[0], events.ts, words, payload)
+            try:
+                return digest_all(self._digests, events.types[0], events.ts, words, payload)
+            except (TypeError, OverflowError) as error:
+                when = f"between {events.ts.min()} and {events.ts.max()}"
+                raise self._not_data(events.types[0], when, error) from error
         places = cause_places if isinstance(cause_places, list) else cause_places()
         rows = zip(events.rows(), n.tolist(), places, codes.tolist(), strict=True)
         return [self._digest(event, which, cause, keys[code]) for event, which, cause, code in rows]

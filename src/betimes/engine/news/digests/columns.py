@@ -70,10 +70,10 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
         whole = in_one(column.unify_dictionaries())
         coded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
         known = halves_of([*coded.dictionary.to_pylist(), None])
-        codes = coded.indices
+        codes = coded.indices.cast(pa.int64())  # one more than the dictionary may not fit in 8 bits
         if codes.null_count:
             codes = codes.fill_null(known.shape[1] - 1)
-        halves[:] = known[:, codes.to_numpy(zero_copy_only=False)]
+        halves[:] = known[:, codes.to_numpy()]
         return
     if pa.types.is_null(kind):
         halves[0], halves[1] = NONE, 0

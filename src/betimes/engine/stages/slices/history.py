@@ -37,7 +37,8 @@ class SliceSegment:
         """Add events that follow all others."""
         self._parts.append(events)
         self.size += len(events)
-        self.last = max(self.last, events.place(len(events) - 1))
+        if len(events):  # a restart brings back segments whose events were all taken back
+            self.last = max(self.last, events.place(len(events) - 1))
 
     def remove(self, place: Place) -> None:
         """Remove the event at a place."""
