@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy.typing as npt
 
 from betimes.engine.news.digests import encode
 from betimes.engine.news.news import News
-from betimes.engine.news.outputs import CAUSE, DETECTED, SLACK, Outputs
+from betimes.engine.news.outputs import CAUSE, DETECTED, SLACK, Output, Outputs
 from betimes.engine.stages.driver import Stage
-from betimes.model.change import LATE, REJECTED, ChangePart, ChangeType
+from betimes.model.change import LATE, REJECTED, Change, ChangePart, ChangeType, Parts
 from betimes.model.event import Event
 
 Flags = npt.NDArray[np.bool_]
@@ -49,9 +50,9 @@ class Reporter:
         self.provisional: dict[str, set[str]] = {}
         """What was told as provisional, by detector."""
 
-    def report(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> list[ChangePart]:
+    def report(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> Parts:
         """The changes of a batch, from the news of each stage."""
-        parts: list[ChangePart] = []
+        parts: Parts = []
         for name, news in told.items():
             if not news.quiet:
                 parts += self._of_outputs(name, news)
@@ -69,7 +70,7 @@ class Reporter:
         self._writer.rejected += len(rejected)
         return parts
 
-    def _of_outputs(self, name: str, news: News) -> Iterable[ChangePart]:
+    def _of_outputs(self, name: str, news: News) -> Iterable[ChangePart | list[Change]]:
         """Changes about what one detector made: at most one for each output."""
         # In the order of their places: how a stage went back may depend on measured times and on
         # the tactic, and must not show in the rows.
@@ -101,7 +102,7 @@ class Reporter:
 
     def _gone(
         self, name: str, deleted: Outputs, whys: tuple[str, ...], both: set[str], open_: set[str]
-    ) -> ChangePart:
+    ) -> ChangePart | list[Change]:
         rows = [row for row, match in enumerate(deleted.ids) if match not in both]
         places = deleted.places
         rows.sort(key=places.__getitem__)
@@ -117,7 +118,9 @@ class Reporter:
         outputs: Outputs,
         final: Flags | None,
         causes: list[str] | None = None,
-    ) -> ChangePart:
+    ) -> ChangePart | list[Change]:
+        if outputs.made_one_by_one:
+            return self._rows(kind, name, outputs.rows, final, causes)
         numbers = outputs.numbers
         why: Any = causes
         if causes is None:
@@ -126,6 +129,28 @@ class Reporter:
             kind, final, outputs.ids, self._writer.number(len(outputs)), outputs.events,
             numbers[DETECTED], numbers[SLACK], name, why,
         )  # fmt: skip
+
+    def _rows(
+        self,
+        kind: ChangeType,
+        name: str,
+        outputs: list[Output],
+        final: Flags | None,
+        causes: list[str] | None,
+    ) -> list[Change]:
+        """What was made one by one stays rows."""
+        sure = repeat(True) if final is None else final.tolist()
+        why = causes or [f"{output.cause_type} at {output.cause[0]}" for output in outputs]
+        numbers = self._writer.number(len(outputs))
+        # By position: this runs for every output.
+        return [
+            Change(
+                kind, "final" if known else "provisional", output.id, seq, output.event.type,
+                output.event.ts, output.detected_at, output.slack, output.event.payload, name,
+                cause,
+            )
+            for output, seq, known, cause in zip(outputs, numbers, sure, why)  # noqa: B905 - slow
+        ]  # fmt: skip
 
     def _aside(
         self,
@@ -136,14 +161,16 @@ class Reporter:
         payload: dict[str, Any],
         cause: str,
         when: int,
-    ) -> ChangePart:
+    ) -> list[Change]:
         """A row about an event that no detector will see."""
         name = stage.node.name
         content = f"{kind} {name} {event.type} {event.ts} {which}{self._of_key}".encode()
-        return ChangePart.one(
-            blake2b(content, digest_size=12).hexdigest(), self._writer.number(1),
-            Event(kind, event.ts, payload), when, stage.unit.stats.slack, name, cause,
-        )  # fmt: skip
+        match_id = blake2b(content, digest_size=12).hexdigest()
+        (seq,) = self._writer.number(1)
+        return [Change(
+            "insert", "final", match_id, seq, kind, event.ts, when, stage.unit.stats.slack,
+            payload, name, cause,
+        )]  # fmt: skip
 
 
 def _in_order(outputs: Outputs, final: Flags | None) -> tuple[Outputs, Flags | None]:

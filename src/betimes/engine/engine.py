@@ -28,7 +28,7 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
 from betimes.model.calls import alone
-from betimes.model.change import ChangeBatch, ChangePart
+from betimes.model.change import ChangeBatch, Parts
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
 from betimes.model.event import RESERVED
@@ -246,7 +246,7 @@ class Engine:
                 "detector fails"
             )
 
-    def _taken(self, take: Callable[[], list[ChangePart]]) -> ChangeBatch:
+    def _taken(self, take: Callable[[], Parts]) -> ChangeBatch:
         """Take in what arrives; after an error, nobody knows what the stages have taken in."""
         try:
             return ChangeBatch.of(take())

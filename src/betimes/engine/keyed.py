@@ -15,7 +15,7 @@ from betimes.engine.attenuation import Load
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, EventBatch, OptionError, microseconds
-from betimes.model.change import ChangePart
+from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.model.event import Event
@@ -51,7 +51,7 @@ class KeyedOrder:
             readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
         return readings
 
-    def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> list[ChangePart]:
+    def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> Parts:
         """Take in what was read."""
         self.keys |= {key: order for key, order, _ in readings}
         return [part for _, order, mine in readings for part in order.take(mine)]
@@ -61,7 +61,7 @@ class KeyedOrder:
         order.set_attenuation(self._attenuation)
         return order
 
-    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[ChangePart]:
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> Parts:
         """Time passes for all keys, or for some of them."""
         given = by if isinstance(by, Mapping) else dict.fromkeys(self.keys, by)
         passed = {key: microseconds(time, "by") for key, time in given.items()}
@@ -74,7 +74,7 @@ class KeyedOrder:
         every = (self.keys[key].advance(time) for key, time in passed.items())
         return [part for parts in every for part in parts]
 
-    def finish(self, *, advance: bool) -> list[ChangePart]:
+    def finish(self, *, advance: bool) -> Parts:
         every = (order.finish(advance=advance) for order in self.keys.values())
         return [part for parts in every for part in parts]
 

@@ -26,7 +26,7 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
-from betimes.model.change import ChangePart
+from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.ordering import OrderingUnit
@@ -97,7 +97,7 @@ class SharedOrder:
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
         return Readings(inputs, batch.ts, len(batch))
 
-    def take(self, readings: Readings) -> list[ChangePart]:
+    def take(self, readings: Readings) -> Parts:
         """Take in what was read."""
         inputs, ts, count = readings
         first = self._arrived
@@ -127,7 +127,7 @@ class SharedOrder:
             newest = int(ts.max(initial=-1, where=ts <= sound))
         self._newest = max(self._newest, newest)
 
-    def advance(self, by: Duration | Mapping[Any, Duration]) -> list[ChangePart]:
+    def advance(self, by: Duration | Mapping[Any, Duration]) -> Parts:
         """Time passes while nothing happens."""
         if isinstance(by, Mapping):
             raise OptionError('expected a duration; a mapping from keys needs order="key"')
@@ -147,7 +147,7 @@ class SharedOrder:
         }
         return self.take(Readings(inputs, tick.ts, 1 + max(self._levels.values())))
 
-    def finish(self, *, advance: bool) -> list[ChangePart]:
+    def finish(self, *, advance: bool) -> Parts:
         """The stream has ended: everything settles."""
         told: dict[str, News] = {}
         time = END if advance else self._newest

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -79,26 +80,6 @@ class ChangePart(NamedTuple):
     causes: list[str] | tuple[Sequence[str], Ints]
     """In words, or the types and times of the events that completed them."""
 
-    @classmethod
-    def one(
-        cls, match: str, seq: range, event: Event, detected_at: int, slack: int, detector: str,
-        cause: str,
-    ) -> ChangePart:  # fmt: skip
-        """A single row that says something for good."""
-        events = EventBatch.from_rows([event])
-        when, waited = np.array([detected_at]), np.array([slack])
-        return cls("insert", None, [match], seq, events, when, waited, detector, [cause])
-
-    @classmethod
-    def of(cls, change: Change) -> ChangePart:
-        """A row."""
-        part = cls.one(
-            change.match_id, range(change.seq, change.seq + 1), change.event, change.detected_at,
-            change.slack, change.detector, change.cause,
-        )  # fmt: skip
-        final = None if change.status == "final" else np.zeros(1, np.bool_)
-        return part._replace(kind=change.change_type, final=final)
-
     def spelled_causes(self) -> list[str]:
         if isinstance(self.causes, list):
             return self.causes
@@ -146,36 +127,35 @@ class ChangePart(NamedTuple):
         return joined
 
 
+Parts = list[ChangePart | list[Change]]
+"""Changes as they were made: columns, or rows."""
+
+
 class ChangeBatch(Sequence[Change]):
     """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
 
     def __init__(self, rows: list[Change]) -> None:
+        self.parts: Parts = [rows] if rows else []
         self._rows: list[Change] | None = rows
-        self._parts: list[ChangePart] | None = None
 
     @classmethod
-    def of(cls, parts: list[ChangePart]) -> ChangeBatch:
-        """Changes that are columns; they become rows when somebody asks for rows."""
+    def of(cls, parts: Parts) -> ChangeBatch:
+        """Changes as they were made; they become rows or columns when somebody asks for them."""
         self = cls([])
         if parts:
-            self._rows, self._parts = None, parts
+            self._rows, self.parts = None, parts
         return self
-
-    @property
-    def parts(self) -> list[ChangePart]:
-        """The same as columns."""
-        if self._parts is None:
-            self._parts = [ChangePart.of(change) for change in self._rows or ()]
-        return self._parts
 
     def _all(self) -> list[Change]:
         if self._rows is None:
-            self._rows = [change for part in self._parts or () for change in part.rows()]
+            self._rows = []
+            for part in self.parts:
+                self._rows += part if isinstance(part, list) else part.rows()
         return self._rows
 
     def __len__(self) -> int:
         if self._rows is None:
-            return sum(len(part.ids) for part in self._parts or ())
+            return sum(map(_count, self.parts))
         return len(self._rows)
 
     def __getitem__(self, row: Any) -> Any:
@@ -201,24 +181,39 @@ class ChangeBatch(Sequence[Change]):
         """
         if payload not in ("columns", "json"):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
-        parts = self.parts
-        payloads: list[Any] | None = None
-        if payload == "columns" and parts:
-            payloads = [struct_of(part.events) for part in parts]
-            if any(each is None or each.type != payloads[0].type for each in payloads):
-                payloads = None
-        if payloads is None:
-            payloads = [json_of(part.events) for part in parts]
+        parts: Parts = self.parts
+        if all(isinstance(part, list) or len(part.ids) < _MANY for part in parts):
+            # Each call of Arrow's has a price: few rows are written together.
+            parts = [self._all()] if len(self) else []
         if not parts:
             return _SCHEMA.empty_table()
-        written = [part.columns() for part in parts]
-        for columns, made in zip(written, payloads, strict=True):
-            columns.insert(_PAYLOAD, made)
-        schema = _SCHEMA.set(_PAYLOAD, pa.field("payload", payloads[0].type))
-        if len(parts) == 1:
-            return pa.Table.from_arrays(written[0], schema=schema)
-        batches = [pa.RecordBatch.from_arrays(columns, schema=schema) for columns in written]
+        payloads = [part.events.payload if isinstance(part, ChangePart) else _payload(part)
+                    for part in parts]  # fmt: skip
+        made: list[Any] = []
+        if payload == "columns":
+            made = [struct_of(each) for each in payloads]
+        if not made or any(each is None or each.type != made[0].type for each in made):
+            made = [json_of(each, _count(part)) for part, each in zip(parts, payloads, strict=True)]
+        schema = _SCHEMA.set(_PAYLOAD, pa.field("payload", made[0].type))
+        batches = []
+        for part, column in zip(parts, made, strict=True):
+            columns = part.columns() if isinstance(part, ChangePart) else _columns(part)
+            columns.insert(_PAYLOAD, column)
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         return pa.Table.from_batches(batches)
+
+
+def _count(part: ChangePart | list[Change]) -> int:
+    return len(part if isinstance(part, list) else part.ids)
+
+
+def _payload(rows: list[Change]) -> list[dict[str, Any]]:
+    return [change.payload for change in rows]
+
+
+def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
+    """One column per field of `Change`, without the payload."""
+    return [pa.array([*map(get, rows)], kind) for get, kind in _GETTERS]
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
@@ -230,6 +225,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _PAYLOAD = Change.__struct_fields__.index("payload")
+_GETTERS = [(attrgetter(field.name), field.type) for field in _SCHEMA if field.name != "payload"]
 
 
 def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:

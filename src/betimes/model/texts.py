@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch, in_one
+from betimes.model.batch import Payload, in_one
 
 
 def plain(value: Any) -> Any:
@@ -21,9 +21,8 @@ _FEW = 16
 """Fewer rows than this are written one by one: columns have a price of their own."""
 
 
-def struct_of(events: EventBatch) -> pa.Array[Any] | None:
-    """The payloads as a struct of columns; None if the events do not have the same fields."""
-    payload = events.payload
+def struct_of(payload: Payload | None) -> pa.Array[Any] | None:
+    """Payloads as a struct of columns; None if they do not have the same fields."""
     if isinstance(payload, pa.Table):
         if not payload.num_columns:
             return None
@@ -44,13 +43,12 @@ def struct_of(events: EventBatch) -> pa.Array[Any] | None:
         return None
 
 
-def json_of(events: EventBatch) -> pa.Array[Any]:
-    """The payloads as JSON text."""
-    payload = events.payload
+def json_of(payload: Payload | None, count: int) -> pa.Array[Any]:
+    """Payloads as JSON text; `count` is how many there are if there is none."""
     if payload is None:
-        return pa.array(["{}"] * len(events), pa.string())
+        return pa.array(["{}"] * count, pa.string())
     if isinstance(payload, pa.Table):
-        if len(events) >= _FEW and payload.num_columns:
+        if len(payload) >= _FEW and payload.num_columns:
             return _objects(payload)
         payload = payload.to_pylist()
     return pa.array(_lines(payload), pa.string())

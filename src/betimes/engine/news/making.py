@@ -35,7 +35,7 @@ from betimes.ordering import NEVER
 Ints = npt.NDArray[np.int64]
 
 _FEW = 8
-"""Fewer outputs than this are digested one by one: columns have a price of their own."""
+"""Fewer outputs than this are rows: columns have a price of their own."""
 
 
 class OutputMaker:
@@ -125,7 +125,8 @@ class OutputMaker:
         groups = None
         if self._grouped:
             groups = [self._group_of(keys[code]) for code in codes.tolist()]
-        return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
+        made = Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
+        return Outputs.of(made.rows) if len(made) < _FEW else made
 
     def _tie(self, key: Any, cause: Place, n: int) -> tuple[Any, ...]:
         if self._is_batch:

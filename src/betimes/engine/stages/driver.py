@@ -22,7 +22,7 @@ import numpy as np
 from betimes.engine.attenuation import Load
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
-from betimes.engine.news.outputs import TS, Outputs, Remembered
+from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs, Remembered
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
@@ -292,12 +292,14 @@ class Stage:
     def _settle(self, told: Telling) -> News:
         """Outputs are published or become final; what nobody can ask for any more is forgotten."""
         finality, before = self.finality, self.finality.reach
-        made, gone = told.outputs()
-        if len(gone):
-            finality.withdraw(gone)
-            self.counts.retracted += len(gone)
-        if len(made):
-            finality.publish(made)
+        made = gone = NO_OUTPUTS
+        if not told.nothing:
+            made, gone = told.outputs()
+            if len(gone):
+                finality.withdraw(gone)
+                self.counts.retracted += len(gone)
+            if len(made):
+                finality.publish(made)
         finality.advance()
         if self._failures:
             self.counts.errors += self._failures.judge(finality.final_to)
@@ -313,6 +315,8 @@ class Stage:
             if len(made):
                 observer.made(self, made)
             observer.settled(self, finality.final_to)
+        if told.nothing and confirmed is NO_OUTPUTS:
+            return self._nothing()
         return told.news(
             made, finality.final_of(made), confirmed, finality.may_change_from(), reach
         )

@@ -6,7 +6,7 @@ History that is older than that by `retention` is forgotten, and late events the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,14 @@ from betimes.engine.stats import StageCounts
 
 Ints = npt.NDArray[np.int64]
 _NEVER = 2**63 - 1
+
+
+class _Open(NamedTuple):
+    """Outputs that are not final yet, and the times of their first and last causes."""
+
+    first: int
+    last: int
+    outputs: Outputs
 
 
 class Finality:
@@ -36,7 +44,7 @@ class Finality:
         """Nothing earlier will be taken back from below; None if nobody publishes for it."""
         self.unsure: dict[str, int] = {}
         """The times of outputs from below that are not final yet."""
-        self._open: list[Outputs] = []
+        self._open: list[_Open] = []
         """Outputs of this stage that are not final yet."""
         self._soonest = _NEVER
         """The earliest cause of an open output, or earlier."""
@@ -59,15 +67,15 @@ class Finality:
         counts.made += len(outputs)
         counts.first_latency += int(np.maximum(numbers[DETECTED] - ts, 0).sum())
         self._dated_back = max(self._dated_back, int((cause - ts).max()))
-        soonest = int(cause.max())
-        if soonest <= certain:
+        if int(cause.max()) <= certain:
             self._note_final(numbers)
             return
-        late = cause > certain
-        self._note_final(numbers[:, ~late])
-        still = outputs.pick(np.flatnonzero(late))
-        self._open.append(still)
-        self._soonest = min(self._soonest, int(still.numbers[CAUSE].min()))
+        still = outputs
+        if int(cause.min()) <= certain:
+            late = cause > certain
+            self._note_final(numbers[:, ~late])
+            still = outputs.pick(np.flatnonzero(late))
+        self._reopen(still)
 
     def _note_final(self, numbers: Ints) -> None:
         """Count how long after their times outputs would have settled if fed one by one."""
@@ -78,8 +86,14 @@ class Finality:
     def withdraw(self, outputs: Outputs) -> None:
         """Outputs were taken back."""
         if self._open:
-            gone = set(outputs.ids)
-            self._open = [left for each in self._open if len(left := _without(each, gone))]
+            gone, known = set(outputs.ids), self._open
+            self._open = []
+            for each in known:
+                left = _without(each.outputs, gone)
+                if left is each.outputs:
+                    self._open.append(each)
+                elif len(left):
+                    self._reopen(left)
 
     def advance(self) -> None:
         """A batch is done: everything up to what is certain becomes final."""
@@ -89,17 +103,18 @@ class Finality:
         """The outputs that have become final, without those that were made just now."""
         if self.final_to < self._soonest:
             return NO_OUTPUTS
-        found, left = [], []
-        for each in self._open:
-            final = each.numbers[CAUSE] <= self.final_to
-            if not final.any():
-                left.append(each)
-                continue
-            found.append(each.pick(np.flatnonzero(final)))
-            if not final.all():
-                left.append(each.pick(np.flatnonzero(~final)))
-        self._open = left
-        self._soonest = min((int(each.numbers[CAUSE].min()) for each in left), default=_NEVER)
+        found, known = [], self._open
+        self._open = []
+        for each in known:
+            if each.first > self.final_to:
+                self._open.append(each)
+            elif each.last <= self.final_to:
+                found.append(each.outputs)
+            else:
+                final = each.outputs.numbers[CAUSE] <= self.final_to
+                found.append(each.outputs.pick(np.flatnonzero(final)))
+                self._reopen(each.outputs.pick(np.flatnonzero(~final)))
+        self._soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
             self._note_final(confirmed.numbers)
@@ -128,7 +143,7 @@ class Finality:
             "unsure": self.unsure,
             "settled": (self.settled, self.final_to),
             "horizon": (self.horizon, self._dated_back, self.below),
-            "open": [match for each in self._open for match in each.ids],
+            "open": [match for each in self._open for match in each.outputs.ids],
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
@@ -141,8 +156,12 @@ class Finality:
         """Of all outputs that are remembered, these are not final yet."""
         place = {match: row for row, match in enumerate(outputs.ids)}
         if ids:
-            self._open = [outputs.pick(np.array([place[match] for match in ids], np.int64))]
-            self._soonest = int(self._open[0].numbers[CAUSE].min())
+            self._reopen(outputs.pick(np.array([place[match] for match in ids], np.int64)))
+
+    def _reopen(self, outputs: Outputs) -> None:
+        cause = outputs.numbers[CAUSE]
+        self._open.append(_Open(int(cause.min()), int(cause.max()), outputs))
+        self._soonest = min(self._soonest, self._open[-1].first)
 
 
 def _without(outputs: Outputs, ids: set[str]) -> Outputs:

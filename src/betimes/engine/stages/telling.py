@@ -38,6 +38,11 @@ class Telling:
         self.voids.append(void)
         self._gone.append(outputs)
 
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing has happened so far."""
+        return not (self.made or self._gone or self.late or self.rejected or self.notices)
+
     def outputs(self) -> tuple[Outputs, Outputs]:
         """What was made, and what is gone."""
         return Outputs.concat(self.made), Outputs.concat(self._gone)

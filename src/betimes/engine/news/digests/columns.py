@@ -1,4 +1,4 @@
-"""Words of columns, and the digests of many outputs at once."""
+"""Pieces of columns, and the digests of many outputs at once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.news.digests.kernel import Words, digest
-from betimes.engine.news.digests.words import (
+from betimes.engine.news.digests.pieces import (
     FALSE,
     FLOAT,
     INT,
     NAN,
     NONE,
     TRUE,
-    WORD,
     Digests,
-    fields_of,
-    word_of,
+    piece_of,
 )
 from betimes.model.batch import in_one
 
@@ -27,29 +25,26 @@ Ints = npt.NDArray[np.int64]
 
 
 def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table) -> list[str]:
-    """The digests of outputs of one type; `keys` has the word for the key of each, in halves."""
-    fields = fields_of(payload.column_names)
-    words = np.empty((4 + 2 * len(fields), len(ts)), np.uint64)
-    words[:2], words[2], words[3] = keys, 0, ts.view(np.uint64)
-    for row, (name, number) in enumerate(fields):
-        halves = words[4 + 2 * row : 6 + 2 * row]
-        _fill(halves, payload[name])
-        halves[0] ^= np.uint64(number >> 64)
+    """The digests of outputs of one type; `keys` has the piece for the key of each, in halves."""
+    head, names = digests.head(type, payload.column_names)
+    words = np.empty((6 + 2 * len(names), len(ts)), np.uint64)
+    words[:2] = np.frombuffer(head, np.uint64)[:, np.newaxis]
+    words[2:4], words[4], words[5] = keys, 0, ts.view(np.uint64)
+    for row, name in enumerate(names):
+        _fill(words[6 + 2 * row : 8 + 2 * row], payload[name])
     found = np.empty((2, len(ts)), np.uint64)
-    head = digests.head(type)
-    found[0], found[1] = np.uint64(head >> 64), np.uint64(head & WORD)
     digest(words, found)
     return _spelled(found)
 
 
 def halves_of(values: list[Any]) -> Words:
-    """The upper and the lower half of a word for each value."""
-    words = [word_of(value) for value in values]
-    return np.array([[word >> 64 for word in words], [word & WORD for word in words]], np.uint64)
+    """The first and the second half of a piece for each value."""
+    pieces = b"".join([piece_of(value) for value in values])
+    return np.frombuffer(pieces, np.uint64).reshape(-1, 2).T
 
 
 def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
-    """The words of a column; values that are not numbers or text are taken one by one."""
+    """The pieces of a column; values that are not numbers or text are taken one by one."""
     kind = column.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         numbers: Any = column.fill_null(pa.scalar(0, kind)) if column.null_count else column
@@ -82,10 +77,6 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
 
 
 def _spelled(found: Words) -> list[str]:
-    """The upper 96 bits in hexadecimal."""
-    parts = np.empty((found.shape[1], 3), ">u4")
-    low = np.uint64(0xFFFFFFFF)
-    parts[:, 0], parts[:, 1] = found[0] >> np.uint64(32), found[0] & low
-    parts[:, 2] = found[1] >> np.uint64(32)
-    text = parts.tobytes().hex()
+    """The first 12 bytes of each in hexadecimal."""
+    text = np.ascontiguousarray(found.T).view(np.uint8).reshape(-1, 16)[:, :12].tobytes().hex()
     return [text[at : at + 24] for at in range(0, len(text), 24)]
