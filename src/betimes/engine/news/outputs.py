@@ -88,7 +88,7 @@ class Outputs(Sequence[Output]):
         self,
         ids: list[str],
         numbers: Ints,
-        events: EventBatch,
+        events: EventBatch | Callable[[], EventBatch],
         places: Places,
         causes: Places,
         cause_types: Sequence[str],
@@ -97,7 +97,7 @@ class Outputs(Sequence[Output]):
     ) -> None:
         self._ids: list[str] | None = ids
         self._numbers: Ints | None = numbers
-        self._events: EventBatch | None = events
+        self._events: EventBatch | Callable[[], EventBatch] | None = events
         self._places: Places | None = places
         self._causes: Places | None = causes
         self.cause_types = cause_types
@@ -176,6 +176,8 @@ class Outputs(Sequence[Output]):
         """The events themselves."""
         if self._events is None:
             self._events = EventBatch.from_rows([row.event for row in self.rows])
+        elif not isinstance(self._events, EventBatch):
+            self._events = self._events()
         return self._events
 
     @property
@@ -220,7 +222,7 @@ class Outputs(Sequence[Output]):
         return Outputs(
             pick(self.ids, some),
             self.numbers[:, rows],
-            self.events.take(rows),
+            lambda: self.events.take(rows),
             lambda: pick(self.places, some),
             lambda: pick(self.causes, some),
             pick(list(self.cause_types), some),
@@ -245,7 +247,7 @@ class Outputs(Sequence[Output]):
         return cls(
             [match for part in parts for match in part.ids],
             np.concatenate([part.numbers for part in parts], axis=1),
-            EventBatch.concat([part.events for part in parts]),
+            lambda: EventBatch.concat([part.events for part in parts]),
             lambda: [place for part in parts for place in part.places],
             lambda: [place for part in parts for place in part.causes],
             [name for part in parts for name in part.cause_types],
