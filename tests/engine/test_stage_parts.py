@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from betimes.engine.describe import describe
-from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
@@ -59,9 +59,7 @@ def test_what_is_certain_ends_before_the_first_input_that_is_not_final() -> None
 def test_an_output_is_final_at_once_if_its_cause_is_certain(cause: int, final: bool) -> None:
     found, made = finality(), Outputs.of([output(40, cause)])
     found.settled = 50
-    found.publish(made)
-    found.advance()
-    assert (found.final_of(made) is None) is final
+    assert (found.publish(made) is None) is final
     assert found.state_of()["open"] == ([] if final else ["id"])
 
 
@@ -69,24 +67,26 @@ def test_outputs_that_wait_are_confirmed_once() -> None:
     counts = StageCounts()
     found, early, late = Finality(10, counts), output(5, 5, name="early"), output(9, 9, name="late")
     found.publish(Outputs.of([early, late]))
-    assert not found.confirmed(NO_OUTPUTS)
+    assert not found.confirmed()
     found.settled = 5
-    assert not found.confirmed(NO_OUTPUTS), "only when the batch is done"
+    assert not found.confirmed(), "only when the batch is done"
     found.advance()
-    assert list(found.confirmed(NO_OUTPUTS)) == [early]
-    assert not found.confirmed(NO_OUTPUTS)
+    assert list(found.confirmed()) == [early]
+    assert not found.confirmed()
     assert found.state_of()["open"] == ["late"]
     assert (counts.made, counts.finals) == (2, 1)
 
 
-def test_what_was_made_just_now_is_not_confirmed_as_well() -> None:
-    found, made = finality(), Outputs.of([output(9, 9)])
-    found.publish(made)
-    found.settled = 20
+def test_some_are_final_at_once_and_the_others_stay_open() -> None:
+    found = finality()
+    found.settled = 9
+    made = Outputs.of([output(9, 9, name="a"), output(12, 12, name="b"), output(3, 3, name="c")])
+    final = found.publish(made)
+    assert final is not None
+    assert final.tolist() == [True, False, True]
+    assert found.state_of()["open"] == ["b"]
     found.advance()
-    assert not found.confirmed(made)
-    assert found.final_of(made) is None
-    assert not found.state_of()["open"]
+    assert not found.confirmed()
 
 
 def test_what_was_taken_back_is_not_confirmed() -> None:
@@ -95,7 +95,7 @@ def test_what_was_taken_back_is_not_confirmed() -> None:
     found.withdraw(Outputs.of([output(9, 9, name="a")]))
     found.settled = 20
     found.advance()
-    assert found.confirmed(NO_OUTPUTS).ids == ["b"]
+    assert found.confirmed().ids == ["b"]
 
 
 def test_latencies_count_from_the_time_of_the_output() -> None:

@@ -59,15 +59,21 @@ class OutputMaker:
         """The n-th event made from a cause, when the event with number `at` had arrived."""
         clock, slack = self.path.at(at)
         base = self._digest(event, n, cause, key)
-        copy = self._number(base)
+        copy = 0
+        if base in self.copies:
+            copy = self._number(base)
+        else:
+            self.copies[base] = 1
         if clock == NEVER:
             clock = cause[0]
         early = cause[0] + slack - clock
+        name = self._name
+        tie = (name, encode(key), cause, n) if self._is_batch else (name, cause, n)
         # By position: this runs for every output, and keywords would take a third of the time.
         return Output(
-            f"{base}-{copy}" if copy else base, event,
-            (event.ts, self._level, self._tie(key, cause, n)), cause, cause_type, at, clock, slack,
-            early if early > 0 else 0, self._group_of(key), key, copy,
+            f"{base}-{copy}" if copy else base, event, (event.ts, self._level, tie), cause,
+            cause_type, at, clock, slack, early if early > 0 else 0,
+            self._group_of(key) if self._grouped else None, key, copy,
         )  # fmt: skip
 
     def make_all(
@@ -103,6 +109,8 @@ class OutputMaker:
         `causes` has numbers that tell the places of causes apart, the first of which is the time;
         those of one cause are adjacent. The key of each output is `keys[code]`.
         """
+        if len(events) < _FEW:
+            return self._make_few(events, cause_places, cause_types, at, keys, codes)
         clocks, slacks = self.path.at_all(at)
         times = causes[0]
         clocks = np.where(clocks == NEVER, times, clocks)
@@ -125,13 +133,29 @@ class OutputMaker:
         groups = None
         if self._grouped:
             groups = [self._group_of(keys[code]) for code in codes.tolist()]
-        made = Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
-        return Outputs.of(made.rows) if len(made) < _FEW else made
+        return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
 
-    def _tie(self, key: Any, cause: Place, n: int) -> tuple[Any, ...]:
-        if self._is_batch:
-            return self._name, encode(key), cause, n
-        return self._name, cause, n
+    def _make_few(
+        self,
+        events: EventBatch,
+        cause_places: Places,
+        cause_types: Sequence[str],
+        at: Ints,
+        keys: list[Any],
+        codes: Ints,
+    ) -> Outputs:
+        """The same as rows."""
+        causes = cause_places if isinstance(cause_places, list) else cause_places()
+        rows = zip(events.rows(), causes, cause_types, at.tolist(), codes.tolist(), strict=True)
+        before, n = None, 0
+        outputs = []
+        for event, cause, cause_type, seen, code in rows:
+            n = n + 1 if cause == before else 0
+            before = cause
+            output = self.make(event, n, cause, cause_type, seen, keys[code])
+            output.key = code
+            outputs.append(output)
+        return Outputs.of(outputs)
 
     # Identity
 
@@ -161,7 +185,7 @@ class OutputMaker:
     ) -> list[str]:
         payload = events.payload
         old = events.ts < causes[0] - self._retention
-        if isinstance(payload, pa.Table) and len(events) >= _FEW and not old.any():
+        if isinstance(payload, pa.Table) and not old.any():
             used, where = np.unique(codes, return_inverse=True)
             words = halves_of([keys[code] for code in used.tolist()])[:, where]
             try:

@@ -293,17 +293,18 @@ class Stage:
         """Outputs are published or become final; what nobody can ask for any more is forgotten."""
         finality, before = self.finality, self.finality.reach
         made = gone = NO_OUTPUTS
+        final = None
         if not told.nothing:
             made, gone = told.outputs()
             if len(gone):
                 finality.withdraw(gone)
                 self.counts.retracted += len(gone)
             if len(made):
-                finality.publish(made)
+                final = finality.publish(made)
         finality.advance()
         if self._failures:
             self.counts.errors += self._failures.judge(finality.final_to)
-        confirmed = finality.confirmed(made)
+        confirmed = finality.confirmed()
         reach = finality.move_horizon()
         if reach > before:
             self._failures.forget(reach)
@@ -317,9 +318,7 @@ class Stage:
             observer.settled(self, finality.final_to)
         if told.nothing and confirmed is NO_OUTPUTS:
             return self._nothing()
-        return told.news(
-            made, finality.final_of(made), confirmed, finality.may_change_from(), reach
-        )
+        return told.news(made, final, confirmed, finality.may_change_from(), reach)
 
     # Readings
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from betimes.engine.news.outputs import CAUSE, DETECTED, NO_OUTPUTS, SLACK, TS, Outputs
 from betimes.engine.stats import StageCounts
 
-Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 _NEVER = 2**63 - 1
 
 
@@ -59,29 +59,49 @@ class Finality:
         """No output of an earlier time can be taken back any more."""
         return self.horizon - self._dated_back
 
-    def publish(self, outputs: Outputs) -> None:
-        """Outputs were made: those that are certain are final at once, the others stay open."""
-        numbers = outputs.numbers
-        ts, cause, certain = numbers[TS], numbers[CAUSE], self.certain()
-        counts = self._counts
-        counts.made += len(outputs)
-        counts.first_latency += int(np.maximum(numbers[DETECTED] - ts, 0).sum())
-        self._dated_back = max(self._dated_back, int((cause - ts).max()))
-        if int(cause.max()) <= certain:
-            self._note_final(numbers)
-            return
-        still = outputs
-        if int(cause.min()) <= certain:
-            late = cause > certain
-            self._note_final(numbers[:, ~late])
-            still = outputs.pick(np.flatnonzero(late))
-        self._reopen(still)
+    def publish(self, outputs: Outputs) -> Flags | None:
+        """Outputs were made: those that are certain are final at once, the others stay open.
 
-    def _note_final(self, numbers: Ints) -> None:
+        Returns which are final; None if all are.
+        """
+        certain, counts = self.certain(), self._counts
+        counts.made += len(outputs)
+        if outputs.made_one_by_one:
+            for output in outputs.rows:
+                ts = output.event.ts
+                counts.first_latency += max(output.detected_at - ts, 0)
+                self._dated_back = max(self._dated_back, output.cause[0] - ts)
+            causes = [output.cause[0] for output in outputs.rows]
+            if max(causes) <= certain:
+                self._note_final(outputs)
+                return None
+            final: Flags = np.array([cause <= certain for cause in causes])
+        else:
+            numbers = outputs.numbers
+            ts, cause = numbers[TS], numbers[CAUSE]
+            counts.first_latency += int(np.maximum(numbers[DETECTED] - ts, 0).sum())
+            self._dated_back = max(self._dated_back, int((cause - ts).max()))
+            final = cause <= certain
+            if final.all():
+                self._note_final(outputs)
+                return None
+        if final.any():
+            self._note_final(outputs.pick(np.flatnonzero(final)))
+            outputs = outputs.pick(np.flatnonzero(~final))
+        self._reopen(outputs)
+        return final
+
+    def _note_final(self, outputs: Outputs) -> None:
         """Count how long after their times outputs would have settled if fed one by one."""
-        self._counts.finals += numbers.shape[1]
-        when = np.maximum(numbers[DETECTED], numbers[CAUSE] + numbers[SLACK])
-        self._counts.final_latency += int(np.maximum(when - numbers[TS], 0).sum())
+        self._counts.finals += len(outputs)
+        if outputs.made_one_by_one:
+            for output in outputs.rows:
+                when = max(output.detected_at, output.cause[0] + output.slack)
+                self._counts.final_latency += max(when - output.event.ts, 0)
+            return
+        numbers = outputs.numbers
+        settled = np.maximum(numbers[DETECTED], numbers[CAUSE] + numbers[SLACK])
+        self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())
 
     def withdraw(self, outputs: Outputs) -> None:
         """Outputs were taken back."""
@@ -99,8 +119,8 @@ class Finality:
         """A batch is done: everything up to what is certain becomes final."""
         self.final_to = self.certain()
 
-    def confirmed(self, made: Outputs) -> Outputs:
-        """The outputs that have become final, without those that were made just now."""
+    def confirmed(self) -> Outputs:
+        """The outputs that have become final since they were published."""
         if self.final_to < self._soonest:
             return NO_OUTPUTS
         found, known = [], self._open
@@ -117,17 +137,8 @@ class Finality:
         self._soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
-            self._note_final(confirmed.numbers)
-            if len(made):
-                confirmed = _without(confirmed, set(made.ids))
+            self._note_final(confirmed)
         return confirmed
-
-    def final_of(self, made: Outputs) -> npt.NDArray[np.bool_] | None:
-        """Which outputs that were made just now are final; None if all are."""
-        if not len(made):
-            return None
-        final: npt.NDArray[np.bool_] = made.numbers[CAUSE] <= self.final_to
-        return None if final.all() else final
 
     def move_horizon(self) -> int:
         """How far back this stage may still have to go, given the stages below it."""
@@ -159,8 +170,11 @@ class Finality:
             self._reopen(outputs.pick(np.array([place[match] for match in ids], np.int64)))
 
     def _reopen(self, outputs: Outputs) -> None:
-        cause = outputs.numbers[CAUSE]
-        self._open.append(_Open(int(cause.min()), int(cause.max()), outputs))
+        if outputs.made_one_by_one:
+            causes = [output.cause[0] for output in outputs.rows]
+        else:
+            causes = outputs.numbers[CAUSE].tolist()
+        self._open.append(_Open(min(causes), max(causes), outputs))
         self._soonest = min(self._soonest, self._open[-1].first)
 
 

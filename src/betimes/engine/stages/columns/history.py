@@ -135,9 +135,14 @@ class ColumnSegment(msgspec.Struct):
         gone, left = [], []
         for outputs in self.outputs:
             mine = todo[outputs.keys]
-            gone.append(outputs.pick(np.flatnonzero(mine)))
-            left.append(outputs.pick(np.flatnonzero(~mine)))
-        self.outputs = [outputs for outputs in left if len(outputs)]
+            if not mine.any():
+                left.append(outputs)
+            elif mine.all():
+                gone.append(outputs)
+            else:
+                gone.append(outputs.pick(np.flatnonzero(mine)))
+                left.append(outputs.pick(np.flatnonzero(~mine)))
+        self.outputs = left
         return gone
 
     def keep(self, old: Outputs, stays: dict[str, int]) -> None:
