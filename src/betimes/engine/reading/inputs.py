@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch
+from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded, pick
 from betimes.model.errors import EventError
 from betimes.model.event import Event
@@ -47,6 +47,7 @@ class Inputs:
         self._among: dict[tuple[Mask, Mask], Ints] = {}
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
         self._events: dict[Mask, list[Event]] = {}
+        self._in_rows: EventBatch | None = None
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
@@ -90,6 +91,12 @@ class Inputs:
                 else selected(self.batch, rows, columns, who)
             )
         return self._parts[mask, columns]
+
+    def part_in_rows(self, mask: Mask) -> EventBatch:
+        """The events of the wanted types, with payloads as dictionaries."""
+        if self._in_rows is None:
+            self._in_rows = in_rows(self.batch)
+        return _taken(self._in_rows, None if all(mask) else self.rows(mask))
 
     def events(self, mask: Mask) -> list[Event]:
         """The events of the wanted types, one by one."""

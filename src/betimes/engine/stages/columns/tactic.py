@@ -28,7 +28,7 @@ from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
-from betimes.engine.stages.columns.reader import ColumnArrivals, Read, Reader
+from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.from_below import FromBelow
@@ -100,7 +100,9 @@ class ColumnTactic:
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]
 
-        found = Read(inputs.part(on), inputs.among(on, sees), inputs.groups_of(on))
+        few = len(inputs.batch) <= FEW
+        events = inputs.part_in_rows(on) if few else inputs.part(on)
+        found = Read(events, inputs.among(on, sees), inputs.groups_of(on))
         return self._reader.read(found, columns, at, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
