@@ -1,7 +1,7 @@
 """From news to changes: the rows that an engine returns, numbered.
 
-The writer remembers what has been said: which outputs were told as provisional and not confirmed or
-taken back since.
+A `Reporter` remembers what has been said: which outputs were told as provisional, and neither
+confirmed nor taken back since.
 """
 
 from __future__ import annotations

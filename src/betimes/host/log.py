@@ -32,7 +32,7 @@ from betimes.host.host import Host, HostState, Setup
 from betimes.model.fitting import check_identity, read_stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 2
+FORMAT = 3
 """Layout of head and log; those of another layout are refused."""
 
 LEAST_LOG = 4 * 2**20

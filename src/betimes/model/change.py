@@ -218,6 +218,7 @@ def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
 _MANY = 64
+"""From this many changes on, columns are faster than rows."""
 _SCHEMA = pa.schema(
     [
         pa.field(name, _NUMBER if name in ("seq", "ts", "detected_at", "slack") else _TEXT)

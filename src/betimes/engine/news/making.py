@@ -22,12 +22,14 @@ from betimes.engine.news.outputs import (
     Outputs,
     Place,
     Places,
+    spelled,
 )
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.model import microseconds
 from betimes.model.batch import EventBatch
+from betimes.model.coded import pick
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
@@ -80,15 +82,17 @@ class OutputMaker:
         self,
         events: list[Event],
         causes: list[Place],
-        cause_types: list[str],
+        cause_types: Sequence[str],
         at: list[int],
-        key: Any,
+        keys: Iterable[Any],
     ) -> list[Output]:
-        """What a key made at once; those of one cause are adjacent."""
+        """Several, in order; those of one cause are adjacent."""
         before, n = None, 0
         outputs = []
-        rows = zip(events, causes, cause_types, at, strict=True)
-        for event, cause, cause_type, seen in rows:
+        # One key may stand for all.
+        for event, cause, cause_type, seen, key in zip(  # noqa: B905
+            events, causes, cause_types, at, keys
+        ):
             n = n + 1 if cause == before else 0
             before = cause
             outputs.append(self.make(event, n, cause, cause_type, seen, key))
@@ -126,8 +130,7 @@ class OutputMaker:
         level, name = self._level, self._name
 
         def places() -> list[Place]:
-            found = cause_places if isinstance(cause_places, list) else cause_places()
-            rows = zip(events.ts.tolist(), found, n.tolist(), strict=True)
+            rows = zip(events.ts.tolist(), spelled(cause_places), n.tolist(), strict=True)
             return [(ts, level, (name, cause, which)) for ts, cause, which in rows]
 
         groups = None
@@ -145,16 +148,12 @@ class OutputMaker:
         codes: Ints,
     ) -> Outputs:
         """The same as rows."""
-        causes = cause_places if isinstance(cause_places, list) else cause_places()
-        rows = zip(events.rows(), causes, cause_types, at.tolist(), codes.tolist(), strict=True)
-        before, n = None, 0
-        outputs = []
-        for event, cause, cause_type, seen, code in rows:
-            n = n + 1 if cause == before else 0
-            before = cause
-            output = self.make(event, n, cause, cause_type, seen, keys[code])
+        numbers = codes.tolist()
+        outputs = self.make_all(
+            events.rows(), spelled(cause_places), cause_types, at.tolist(), pick(keys, numbers)
+        )
+        for output, code in zip(outputs, numbers, strict=True):
             output.key = code
-            outputs.append(output)
         return Outputs.of(outputs)
 
     # Identity
@@ -193,8 +192,7 @@ class OutputMaker:
             except (TypeError, OverflowError) as error:
                 when = f"between {events.ts.min()} and {events.ts.max()}"
                 raise self._not_data(events.types[0], when, error) from error
-        places = cause_places if isinstance(cause_places, list) else cause_places()
-        rows = zip(events.rows(), n.tolist(), places, codes.tolist(), strict=True)
+        rows = zip(events.rows(), n.tolist(), spelled(cause_places), codes.tolist(), strict=True)
         return [self._digest(event, which, cause, keys[code]) for event, which, cause, code in rows]
 
     def _number(self, base: str) -> int:

@@ -1,8 +1,8 @@
-"""What a stage tells its readers after a batch: frozen columns, which can travel.
+"""What a stage tells its readers after a batch: frozen data, which can travel.
 
 News refers to nothing that lives in a stage, and nobody changes it. What a reader has to remember
 of it is the reader's own: which outputs it still may take back (`Ledger`), which are not final yet
-(`Finality`), what has been said about them (`ChangeWriter`).
+(`Finality`), what has been said about them (`Reporter`).
 """
 
 from __future__ import annotations

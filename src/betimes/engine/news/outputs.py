@@ -76,12 +76,17 @@ Places = list[Place] | Callable[[], list[Place]]
 """Places, or how to find them out: most are never asked for."""
 
 
+def spelled(places: Places) -> list[Place]:
+    """The places themselves."""
+    return places if isinstance(places, list) else places()
+
+
 class Outputs(Sequence[Output]):
     """Outputs of one detector; nobody changes them."""
 
     __slots__ = (
-        "_causes", "_events", "_ids", "_numbers", "_places", "_rows", "cause_types", "groups",
-        "keys",
+        "_cause_types", "_causes", "_events", "_groups", "_ids", "_keys", "_numbers", "_places",
+        "_rows",
     )  # fmt: skip
 
     def __init__(
@@ -100,9 +105,9 @@ class Outputs(Sequence[Output]):
         self._events: EventBatch | Callable[[], EventBatch] | None = events
         self._places: Places | None = places
         self._causes: Places | None = causes
-        self.cause_types = cause_types
-        self.groups = groups
-        self.keys = keys
+        self._cause_types: Sequence[str] | None = cause_types
+        self._groups = groups
+        self._keys: Sequence[Any] | Ints | None = keys
         self._rows: list[Output] | None = None
 
     @classmethod
@@ -111,19 +116,8 @@ class Outputs(Sequence[Output]):
         self = cls.__new__(cls)
         self._rows = rows
         self._ids = self._numbers = self._events = self._places = self._causes = None
+        self._cause_types = self._groups = self._keys = None
         return self
-
-    def __getattr__(self, name: str) -> Any:
-        # Columns that only `of` leaves unset.
-        if name == "cause_types":
-            self.cause_types = [row.cause_type for row in self.rows]
-        elif name == "keys":
-            self.keys = [row.key for row in self.rows]
-        elif name == "groups":
-            self.groups = [row.group for row in self.rows]
-        else:
-            raise AttributeError(name)
-        return object.__getattribute__(self, name)
 
     # Rows
 
@@ -184,18 +178,37 @@ class Outputs(Sequence[Output]):
     def places(self) -> list[Place]:
         if self._places is None:
             self._places = [row.place for row in self.rows]
-        elif not isinstance(self._places, list):
-            self._places = self._places()
-        return self._places
+        self._places = places = spelled(self._places)
+        return places
 
     @property
     def causes(self) -> list[Place]:
         """The places of the events that completed them."""
         if self._causes is None:
             self._causes = [row.cause for row in self.rows]
-        elif not isinstance(self._causes, list):
-            self._causes = self._causes()
-        return self._causes
+        self._causes = causes = spelled(self._causes)
+        return causes
+
+    @property
+    def cause_types(self) -> Sequence[str]:
+        """The types of these events."""
+        if self._cause_types is None:
+            self._cause_types = [row.cause_type for row in self.rows]
+        return self._cause_types
+
+    @property
+    def groups(self) -> list[Any] | None:
+        """The parts of the stream that they belong to; None if the stream is not split."""
+        if self._groups is None and self._rows is not None:
+            self._groups = [row.group for row in self._rows]
+        return self._groups
+
+    @property
+    def keys(self) -> Sequence[Any] | Ints:
+        """The keys whose states made them."""
+        if self._keys is None:
+            self._keys = [row.key for row in self.rows]
+        return self._keys
 
     @property
     def bases(self) -> list[str]:

@@ -149,7 +149,7 @@ class Finality:
         return self.reach
 
     def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, without the open outputs."""
+        """Everything needed to resume elsewhere; of the open outputs, only their identities."""
         return {
             "unsure": self.unsure,
             "settled": (self.settled, self.final_to),

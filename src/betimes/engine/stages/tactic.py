@@ -13,8 +13,8 @@ each tactic:
    other stages to them, and `withdraw` removes one that was taken back.
 3. `take`: the unit hands out rows; the tactic returns the events, in order of their places.
 4. `handle`: events that land before handled ones are put in their places, and their keys go back;
-   the others follow; then time passes. The tactic yields outputs and replays as they happen, and
-   the driver publishes each before it asks for the next.
+   the others follow; then time passes. The tactic yields outputs and replays as they happen; the
+   driver gathers them and publishes all at the end of the batch.
 5. `tidy`, `forget`: what nobody can ask for any more is dropped.
 
 Invariant: the outputs that a tactic remembers are those that the detector makes from the remembered

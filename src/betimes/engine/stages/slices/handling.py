@@ -9,6 +9,7 @@ ends at the first later segment where the state is the same as before.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ class SliceHandling:
         if not rows:
             return []
         places, types, at = events.places(rows), events.types(rows), newest[rows].tolist()
-        return self._outputs.make_all(derived, places, types, at, history.key)
+        return self._outputs.make_all(derived, places, types, at, repeat(history.key))
 
     # Back
 
