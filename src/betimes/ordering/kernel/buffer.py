@@ -7,6 +7,18 @@ from betimes.ordering.kernel.layout import ARRIVALS, CODE, FAR, HEAD, ROW, SIZE,
 
 
 @compiled
+def move(buffer: Ints, at: int, to: int) -> None:
+    """Move an event in the buffer.
+
+    Field by field: for the assignment of one column to another, numba would compile a check of
+    their lengths, with the words of its error, which takes longer than the rest of this module.
+    """
+    buffer[TS, to] = buffer[TS, at]
+    buffer[ROW, to] = buffer[ROW, at]
+    buffer[CODE, to] = buffer[CODE, at]
+
+
+@compiled
 def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places: Ints) -> int:
     """Merge the new events, sorted by `order`, into the sorted buffer; return the lowest place.
 
@@ -20,9 +32,7 @@ def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places
         i = order[new]
         # Not >=: of two equal times, the one that came earlier stays in front.
         while old >= head and buffer[TS, old] > ts[i]:
-            buffer[TS, free] = buffer[TS, old]
-            buffer[ROW, free] = buffer[ROW, old]
-            buffer[CODE, free] = buffer[CODE, old]
+            move(buffer, old, free)
             old -= 1
             free -= 1
         buffer[TS, free] = ts[i]
@@ -67,5 +77,5 @@ def take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
             at -= 1
         if at >= state[HEAD]:
             for j in range(at, state[HEAD] + state[SIZE] - 1):
-                buffer[:, j] = buffer[:, j + 1]
+                move(buffer, j + 1, j)
             state[SIZE] -= 1

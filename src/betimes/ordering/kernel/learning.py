@@ -40,6 +40,22 @@ def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
 
 
 @compiled
+def _sort(values: Ints, into: Ints, count: int) -> None:
+    """Shell's sort: needed rarely, and compiled in a tenth of the time of NumPy's."""
+    for i in range(count):
+        into[i] = values[i]
+    gap = count // 2
+    while gap > 0:
+        for i in range(gap, count):
+            value, at = into[i], i
+            while at >= gap and into[at - gap] > value:
+                into[at] = into[at - gap]
+                at -= gap
+            into[at] = value
+        gap //= 2
+
+
+@compiled
 def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
     """Put a value into the window in place of the oldest one.
 
@@ -82,7 +98,7 @@ def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
         _keep_top(state, kept, count, rank)
     elif count < rank and count < state[IN_WINDOW]:
         everything = state[IN_WINDOW]
-        kept[:everything] = np.sort(ring[:everything])
+        _sort(ring, kept, everything)
         _keep_top(state, kept, everything, rank)
 
 
