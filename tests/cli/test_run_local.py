@@ -312,3 +312,31 @@ def test_the_match_of_the_examples_runs_and_is_calibrated(folder: Path) -> None:
     assert calibrated.exit_code == 0, calibrated.stderr
     assert 'calibration = "calibration.toml"' in calibrated.stdout + calibrated.stderr
     assert "slack" in (job.parent / "calibration.toml").read_text()
+
+
+def in_milliseconds(folder: Path) -> None:
+    """The stream of the tests, in milliseconds of today."""
+    rows = stream(600)
+    ts = pa.array(1_777_636_800_000 + rows["ts"].to_numpy())
+    write_events(folder / "events", rows.set_column(0, "ts", ts))
+
+
+def test_times_count_the_unit_of_the_job(tmp_path: Path) -> None:
+    in_milliseconds(tmp_path)
+    unit = ('by = "key"\nbatch', 'by = "key"\nunit = "ms"\nbatch')
+    job = make(tmp_path, unit, ("500ms", "500s"))
+    assert "unit ms" in run("--check", job).stdout
+    done = run(job)
+    assert done.exit_code == 0
+    assert "unit=" not in done.stderr
+    found = written(tmp_path / "out")
+    assert found
+    assert all(row["ts"] > 1_777_636_800_000_000 for row in found)
+
+
+def test_times_of_another_unit_draw_a_warning(tmp_path: Path) -> None:
+    in_milliseconds(tmp_path)
+    assert run(make(tmp_path)).stderr.count('set unit="ms"') == 1
+    wrong = run(make(tmp_path, ('by = "key"\nbatch', 'by = "key"\nunit = "m"\nbatch')))
+    assert wrong.exit_code == 2
+    assert "expected one of s, ms, us, ns, got 'm'" in wrong.stderr

@@ -90,7 +90,7 @@ def measure_stream(
     engine = Engine(hierarchy, options, observers=[measuring])
     rows = 0
     for given in batches:
-        batch = EventBatch.of(given)
+        batch = EventBatch.of(given, unit=options.unit)
         engine.feed(batch)
         rows += len(batch)
     if end != "open":

@@ -48,9 +48,10 @@ def detect(
     """
     if isinstance(events, Hierarchy):
         raise OptionError("expected detect(events, hierarchy), got the hierarchy first; swap them")
-    batch = EventBatch.of(events)
+    wanted = EngineOptions.of(PATIENT | options, function=detect)
+    batch = EventBatch.of(events, unit=wanted.unit)
     ordered = batch.take(np.argsort(batch.ts, kind="stable"))
-    engine = Engine(hierarchy, EngineOptions.of(PATIENT | options, function=detect))
+    engine = Engine(hierarchy, wanted)
     standing: dict[str, Change] = {}
     for change in [*engine.feed(ordered), *engine.finish(advance=advance)]:
         standing.pop(change.match_id, None)

@@ -7,6 +7,7 @@ key.
 
 from __future__ import annotations
 
+import logging
 import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,15 @@ from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
-from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
+from betimes.model import (
+    Duration,
+    Event,
+    EventBatch,
+    EventError,
+    OptionError,
+    StreamEndedError,
+    times,
+)
 from betimes.model.calls import alone
 from betimes.model.change import ChangeBatch, Parts
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
@@ -35,6 +44,8 @@ from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
+
+_log = logging.getLogger("betimes")
 
 FORMAT = 4
 """Layout of a checkpoint; any other layout is refused."""
@@ -74,6 +85,10 @@ class Engine:
         The payload column that splits the stream into independent ones.
     order : "shared"
         One clock for all keys, or with `"key"` a clock and a slack for each value of `by`.
+    unit : None
+        What numbers that stand for times count: `"s"`, `"ms"`, `"us"` or `"ns"`; microseconds if
+        you do not say, with a warning if they look like something else. Timestamps and ISO text
+        need no unit.
     zone : Zone()
         The load to aim at when the attenuation is adaptive.
     calibration : None
@@ -135,6 +150,8 @@ class Engine:
         self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
         """How many events no detector subscribes to, by type."""
+        self._judged_unit = False
+        """Whether times were seen that show their unit."""
         self._broken: BaseException | None = None
         self._ended = False
 
@@ -188,7 +205,12 @@ class Engine:
             rows = events
         elif isinstance(events, Iterator | set | tuple | deque):
             events = rows = list(events)
-        batch = EventBatch.of(events)
+        unit = self.options.unit
+        batch = EventBatch.of(events, unit=unit)
+        if unit is None:
+            self._doubt_unit(batch)
+        else:
+            rows = None  # their times may count something else
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
@@ -198,6 +220,15 @@ class Engine:
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()
         return changes
+
+    def _doubt_unit(self, batch: EventBatch) -> None:
+        """Say so if the first times of the stream look as if they counted another unit."""
+        if self._judged_unit or not len(batch):
+            return
+        self._judged_unit = True
+        doubt = times.doubt(int(batch.ts.min()), int(batch.ts.max()))
+        if doubt is not None:
+            _log.warning("%s", doubt)
 
     @alone
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
@@ -336,3 +367,4 @@ class Engine:
         self._changes.rejected, ignored = kept["aside"]
         self.ignored = Counter(ignored)
         self._order.resume(kept["order"])
+        self._judged_unit = True

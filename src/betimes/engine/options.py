@@ -22,6 +22,8 @@ from betimes.model import Duration, OptionError, microseconds
 from betimes.model.duration import LONGEST, exact
 from betimes.model.hints import did_you_mean, nearest, unknown
 from betimes.model.identity import Identity, spelled_names
+from betimes.model.times import USUAL as USUAL_UNIT
+from betimes.model.times import check_unit
 from betimes.ordering import SlackPolicy
 
 LATE_POLICIES = ("repair", "side", "drop")
@@ -62,6 +64,7 @@ class EngineOptions:
     errors: str = "stop"
     by: str | None = None
     order: str = "shared"
+    unit: str | None = None
     zone: Zone = USUAL
     calibration: Calibration | str | Path | None = None
 
@@ -117,6 +120,7 @@ class EngineOptions:
         # Normalise durations and models, so that equal options compare equal; read files.
         if not (self.by is None or (isinstance(self.by, str) and self.by)):
             raise OptionError(f"expected by to name a payload column, got by={self.by!r}")
+        check_unit(self.unit)
         if not isinstance(self.zone, Zone):
             raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
         skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
@@ -172,6 +176,7 @@ class EngineOptions:
             "retention": exact(microseconds(self.retention)),
             "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
+            "unit": self.unit or USUAL_UNIT,
         }})  # fmt: skip
 
 

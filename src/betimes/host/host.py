@@ -72,14 +72,13 @@ class Host:
 
     def feed(self, table: pa.Table, *, now: int | None = None) -> pa.Table:
         """Take rows; `now` is the time on the wall clock, if `pass_time` shall know it."""
-        columns = self.setup.columns
-        batch, bad = columns.sift(table)
+        batch, bad = self.setup.columns.sift(table, self.setup.options.unit)
         rows = self._rows(self.engine.feed(batch))
         if now is not None:
             self._heard |= dict.fromkeys(self._streams(batch), now)
         if not bad:
             return rows
-        aside = rejected_rows(bad, time=columns.time, slot=self.slot, after=self._last)
+        aside = rejected_rows(bad, slot=self.slot, after=self._last)
         self._last += len(bad)
         self._rejected += len(bad)
         return pa.concat_tables([rows, aside])

@@ -61,14 +61,16 @@ class EventBatch:
         the paper's K+; the unit above adds it to the measured delay."""
 
     @classmethod
-    def from_rows(cls, events: Iterable[Event]) -> EventBatch:
+    def from_rows(cls, events: Iterable[Event], *, unit: str | None = None) -> EventBatch:
         """Build a batch from events; a bad time is an `EventError` that names the event."""
-        batch, rejected = cls.sift_rows(events)
-        times.refuse(rejected)
+        batch, rejected = cls.sift_rows(events, unit=unit)
+        times.refuse(rejected, unit)
         return batch
 
     @classmethod
-    def sift_rows(cls, events: Iterable[Event]) -> tuple[EventBatch, list[Rejected]]:
+    def sift_rows(
+        cls, events: Iterable[Event], *, unit: str | None = None
+    ) -> tuple[EventBatch, list[Rejected]]:
         """Like `from_rows`, but returns bad events alongside the batch instead of raising."""
         rows = events if isinstance(events, list) else list(events)
         for row, event in enumerate(rows):
@@ -77,7 +79,7 @@ class EventBatch:
                     f"expected Event objects, got {event!r} (a {type(event).__name__}) at row "
                     f"{row}; build events with Event(type, ts, payload) or feed an Arrow table"
                 )
-        ts, rejected = times.from_values([event.ts for event in rows])
+        ts, rejected = times.from_values([event.ts for event in rows], unit)
         if not all(isinstance(event.type, str) and event.type for event in rows):
             rejected += [
                 Rejected(row, event.type, "the type is not text")
@@ -104,13 +106,22 @@ class EventBatch:
         time: str = "ts",
         type: str = "type",
         arrival: str | None = None,
+        unit: str | None = None,
     ) -> EventBatch:
         """Build a batch from Arrow columns; all columns except time and type become the payload.
 
         `arrival` names the column with the arrival order. Without it, rows are in arrival order.
+        `unit` is what numbers in the time column count: "s", "ms", "us" or "ns", microseconds if
+        you do not say. Timestamps know their unit; text is read as ISO 8601, in UTC if it has no
+        zone.
+
+        >>> table = pa.table({"ts": [1.5, 2.0], "type": ["A", "B"]})
+        >>> EventBatch.from_arrow(table, unit="s").ts.tolist()
+        [1500000, 2000000]
         """
-        batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival)
-        times.refuse(rejected)
+        times.check_unit(unit)
+        batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival, unit=unit)
+        times.refuse(rejected, unit)
         return batch
 
     @classmethod
@@ -121,6 +132,7 @@ class EventBatch:
         time: str = "ts",
         type: str = "type",
         arrival: str | None = None,
+        unit: str | None = None,
     ) -> tuple[EventBatch, list[Rejected]]:
         """Like `from_arrow`, but returns bad rows alongside the batch instead of raising."""
         if isinstance(table, pa.RecordBatch):
@@ -133,7 +145,7 @@ class EventBatch:
                     f"name it, as in EventBatch.from_arrow(table, {role}='...')"
                 )
         names = _plain_text(table[type], type)
-        ts, rejected = times.from_arrow(table[time], time)
+        ts, rejected = times.from_arrow(table[time], time, unit)
         rejected += _missing(names, "the type is missing")
         if arrival is not None:
             rejected += _missing(table[arrival], "the arrival is missing")
@@ -154,24 +166,30 @@ class EventBatch:
 
     @classmethod
     def of(
-        cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+        cls,
+        events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event,
+        *,
+        unit: str | None = None,
     ) -> EventBatch:
-        """Make a batch from events in any form that `feed` accepts."""
+        """Make a batch from events in any form that `feed` accepts.
+
+        `unit` is what numbers count that stand for times; a batch has microseconds already.
+        """
         if isinstance(events, EventBatch):
             return events
         if isinstance(events, Event):
-            return cls._of_one(events)
+            return cls._of_one(events) if unit is None else cls.from_rows([events], unit=unit)
         if isinstance(events, pa.Table | pa.RecordBatch):
-            return cls.from_arrow(events)
+            return cls.from_arrow(events, unit=unit)
         if hasattr(events, "__arrow_c_stream__"):
             table: Any = events  # pandas, polars and others
-            return cls.from_arrow(pa.table(table))
+            return cls.from_arrow(pa.table(table), unit=unit)
         if not isinstance(events, Iterable):
             raise EventError(
                 "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "
                 f"objects, got {events!r}"
             )
-        return cls.from_rows(events)
+        return cls.from_rows(events, unit=unit)
 
     @classmethod
     def _of_one(cls, event: Event) -> EventBatch:
@@ -384,7 +402,7 @@ def in_rows(batch: EventBatch) -> EventBatch:
     """The same events with their payloads as dictionaries."""
     payload = batch.payload
     if isinstance(payload, pa.Table):
-        payload = payload.to_pylist()
+        payload = payload.to_pylist() if payload.num_columns else None
     return EventBatch(batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start)
 
 
@@ -421,7 +439,7 @@ def _concat_payload(batches: Sequence[EventBatch], *, exact: bool) -> Payload | 
                 pass
     rows: list[dict[str, Any]] = []
     for batch, payload in zip(batches, payloads, strict=True):
-        if payload is None:
+        if payload is None or (isinstance(payload, pa.Table) and not payload.num_columns):
             rows.extend({} for _ in range(len(batch)))
         else:
             rows.extend(payload.to_pylist() if isinstance(payload, pa.Table) else payload)

@@ -35,6 +35,7 @@ def describe(job: JobFile, hierarchy: Hierarchy) -> str:
 def _source(job: JobFile) -> list[str]:
     source = job.source
     named = [("time", source.time), ("type", source.type), ("arrival", source.arrival)]
+    named += [("unit", source.unit)]
     columns = ", ".join(f"{role} {name}" for role, name in [*named, ("by", source.by)] if name)
     return [
         _where(job),

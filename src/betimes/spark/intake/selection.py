@@ -55,7 +55,7 @@ def check_columns(df: DataFrame, job: Job) -> None:
                 f"expected a column {name!r} ({role}=), got the columns {list(kinds)}; name the "
                 f"right one with {role}={did_you_mean(name, kinds)}"
             )
-    _expect(columns.time, "time", kinds, _TIMES, "whole microseconds or a timestamp")
+    _expect(columns.time, "time", kinds, (*_TIMES, StringType), "numbers, timestamps or ISO text")
     _expect(columns.type, "type", kinds, (StringType,), "text")
     if columns.arrival is not None:
         _expect(columns.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")

@@ -46,7 +46,8 @@ def detect(
     Parameters:
         df: The events, one per row.
         hierarchy: The detectors.
-        time: The column that says when an event occurred: microseconds, or a timestamp.
+        time: The column that says when an event occurred: numbers that count `unit`, timestamps, or
+            ISO 8601 text.
         type: The column with the type of an event.
         arrival: The column that gives the order of arrival; without it, the order of the source.
         by: The column with the key; each key is a separate stream.

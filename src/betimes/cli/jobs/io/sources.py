@@ -170,8 +170,8 @@ def _unfit(role: str, kind: pa.DataType) -> str | None:
     whole, text = pa.types.is_integer(kind), pa.types.is_string(kind)
     text = text or pa.types.is_large_string(kind)
     if role == "time":
-        fits = whole or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-        return None if fits else "whole microseconds or a timestamp"
+        fits = whole or text or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+        return None if fits else "numbers, timestamps or ISO 8601 text"
     if role == "type":
         return None if text else "text"
     if role == "by":

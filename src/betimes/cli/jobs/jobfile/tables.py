@@ -41,6 +41,7 @@ from betimes.engine.options import LATE_POLICIES, OPTIONS, RESULTS
 from betimes.engine.stages.retraction import TECHNIQUES
 from betimes.host import Columns
 from betimes.model.hints import nearest
+from betimes.model.times import UNITS
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
@@ -50,6 +51,7 @@ SOURCE_KEYS: Shape = {
     "time": Key(text, "ts"),
     "type": Key(text, "type"),
     "arrival": Key(text),
+    "unit": Key(choice(*UNITS)),
     "by": Key(text),
     "batch_rows": Key(whole(1), BATCH_ROWS),
     "end": Key(choice("advance", "stay", "open"), "advance"),
@@ -83,7 +85,11 @@ OPTION_READERS: dict[str, Reader] = {
 }
 """How the options of an engine are written in a job file."""
 
-ELSEWHERE = {"by": "a key of [source]", "zone": "cannot be set in a job file"}
+ELSEWHERE = {
+    "by": "a key of [source]",
+    "unit": "a key of [source]",
+    "zone": "cannot be set in a job file",
+}
 """Options that are not keys of [detect], and why."""
 
 DETECT_KEYS: Shape = {
@@ -140,6 +146,7 @@ class SourceTable:
     time: str
     type: str
     arrival: str | None
+    unit: str | None
     by: str | None
     batch_rows: int
     end: str
@@ -217,7 +224,7 @@ class JobFile:
     def options(self) -> EngineOptions:
         """The options of the engine, with what `results` asks for."""
         return EngineOptions.of(
-            self.detect.options, results=self.sink.results, by=self.source.by
+            self.detect.options, results=self.sink.results, by=self.source.by, unit=self.source.unit
         )  # fmt: skip
 
     @property

@@ -27,9 +27,10 @@ from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
-from betimes.cli.speaking import shown
+from betimes.cli.speaking import say, shown
 from betimes.engine import Hierarchy
 from betimes.host.tally import TALLIED, Tally
+from betimes.model import times
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
@@ -57,6 +58,7 @@ class SparkJob:
         self._heard: set[int] = set()
         self._resumed = False
         self._counted: set[int] = set()
+        self._doubts_unit = job.source.unit is None
 
     def run(self, stop: Stop, *, follow: bool) -> Outcome:
         """Run until the end of the input or a stop."""
@@ -118,8 +120,9 @@ class SparkJob:
         rows = self._rows(session, simulated)
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
-            arrival=job.source.arrival, by=job.source.by, results=job.sink.results,
-            idle=job.engine.idle, slots=job.engine.slots, **job.detect.options,
+            arrival=job.source.arrival, by=job.source.by, unit=job.source.unit,
+            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
+            **job.detect.options,
         )  # fmt: skip
         return bs.write(
             changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
@@ -177,7 +180,18 @@ class SparkJob:
                 if not self._in_files:
                     self._totals.tally += batch.tally
         self._count_written()
+        self._doubt_unit()
         self._progress.show(self.reading)
+
+    def _doubt_unit(self) -> None:
+        """Say so if times seem to count another unit: what workers say ends up in a log file."""
+        read = {} if self._statistics is None else self._statistics.detectors
+        clocks = [reading.clock for reading in read.values() if reading.clock is not None]
+        if clocks and self._doubts_unit:
+            self._doubts_unit = False
+            doubt = None if self._resumed else times.doubt(min(clocks), max(clocks))
+            if doubt is not None:
+                say(doubt)
 
     @property
     def _in_files(self) -> bool:
