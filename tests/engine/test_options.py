@@ -61,7 +61,7 @@ def test_options_are_frozen_and_equal_if_they_say_the_same() -> None:
     ("wrong", "message"),
     [
         ({"atenuation": 0.5}, "unknown option 'atenuation'; did you mean 'attenuation'"),
-        ({"checkpoints": 5}, "unknown option 'checkpoints'"),
+        ({"checkpoints": 5}, "unknown option 'checkpoints'; it is now 'snapshots'"),
         ({"late": "repare"}, "got late='repare'; did you mean 'repair'"),
         ({"attenuation": True}, "attenuation to be 'adaptive' or a number"),
         ({"attenuation": 1.5}, "got attenuation=1.5"),

@@ -70,7 +70,7 @@ def calibrate(
     (5, 2, True)
     """
     check_end(end)
-    options = measuring_options(EngineOptions.of(engine_options))
+    options = measuring_options(EngineOptions.of(engine_options, function=calibrate))
     batches = batches_of(events)
 
     def measure(current: Calibration) -> Measured:

@@ -16,8 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from betimes.model.errors import OptionError
+from betimes.model.hints import known_options
 
 
+@known_options
 @dataclass(frozen=True)
 class Zone:
     """The busy factors to aim at, and how often to look."""

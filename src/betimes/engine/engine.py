@@ -42,6 +42,7 @@ from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
 from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
+from betimes.model.hints import known_options
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 
@@ -54,6 +55,7 @@ Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
 
 
+@known_options
 class Engine:
     """Runs a hierarchy over a stream that arrives out of order.
 
@@ -128,7 +130,11 @@ class Engine:
             )
         hierarchy.check()
         self.hierarchy = hierarchy
-        self.options = EngineOptions.of(keywords) if options is None else options.with_(**keywords)
+        self.options = (
+            EngineOptions.of(keywords, function=Engine.__init__)
+            if options is None
+            else options.with_(**keywords)
+        )
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)

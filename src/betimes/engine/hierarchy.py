@@ -22,6 +22,7 @@ class HierarchyError(BetimesError, ValueError):
     """The detectors cannot be wired: a cycle, a type nobody publishes, a name used twice."""
 
 
+@known_options
 class Hierarchy:
     """Detectors, wired by types. `clock` names the types that move the clocks; None learns them.
 
@@ -39,7 +40,6 @@ class Hierarchy:
     level 1  fast: position -> fast
     """
 
-    @known_options
     def __init__(
         self,
         *,
@@ -50,7 +50,6 @@ class Hierarchy:
         self.inputs = None if inputs is None else type_names(inputs, "inputs")
         self._nodes: dict[str, Node] = {}
 
-    @known_options
     def add(
         self,
         detector: Any,

@@ -20,7 +20,7 @@ from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
 from betimes.model.duration import LONGEST, exact
-from betimes.model.hints import did_you_mean, nearest, unknown
+from betimes.model.hints import did_you_mean, known_options, nearest, unknown
 from betimes.model.identity import Identity, spelled_names
 from betimes.model.times import USUAL as USUAL_UNIT
 from betimes.model.times import check_unit
@@ -37,6 +37,7 @@ A calibration only sets the start; what a checkpoint has learned since takes pre
 """
 
 
+@known_options
 @dataclass(frozen=True, repr=False)
 class EngineOptions:
     """The options of an engine, frozen and checked; `Engine` says what each of them means.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from betimes.model import times
 from betimes.model.errors import EventError
 from betimes.model.event import Event
-from betimes.model.hints import did_you_mean
+from betimes.model.hints import did_you_mean, known_options
 from betimes.model.times import Rejected
 
 Ints = npt.NDArray[np.int64]
@@ -99,6 +99,7 @@ class EventBatch:
         return cls(ts, codes, types, payload if any(payload) else None), rejected
 
     @classmethod
+    @known_options
     def from_arrow(
         cls,
         table: pa.Table | pa.RecordBatch,
@@ -125,6 +126,7 @@ class EventBatch:
         return batch
 
     @classmethod
+    @known_options
     def sift_arrow(
         cls,
         table: pa.Table | pa.RecordBatch,

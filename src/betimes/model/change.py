@@ -21,6 +21,7 @@ from betimes.model.batch import EventBatch
 from betimes.model.duration import readable
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
+from betimes.model.hints import known_options
 from betimes.model.texts import json_of, plain, struct_of
 
 Ints = npt.NDArray[np.int64]
@@ -131,6 +132,7 @@ Parts = list[ChangePart | list[Change]]
 """Changes as they were made: columns, or rows."""
 
 
+@known_options
 class ChangeBatch(Sequence[Change]):
     """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from betimes.model.duration import LONGEST, Duration, exact, microseconds
 from betimes.model.errors import OptionError
-from betimes.model.hints import did_you_mean
+from betimes.model.hints import did_you_mean, known_options
 
 POLICIES = ("largest", "decaying", "quantile")
 
 
+@known_options
 @dataclass(frozen=True)
 class SlackPolicy:
     """How the slack follows the delays.

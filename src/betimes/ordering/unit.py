@@ -49,6 +49,7 @@ _NOBODY = (None, None, None)
 _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
 
+@known_options
 class OrderingUnit:  # attributes: what it was told, what learns, types, arrays for single events
     """Holds each event back only as long as the delays in the stream require.
 
@@ -76,7 +77,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     ['A4', 'C5', 'A6']
     """
 
-    @known_options
     def __init__(
         self,
         *,

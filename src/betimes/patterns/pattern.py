@@ -40,6 +40,7 @@ _SAID: dict[Op, str] = {
 }
 
 
+@known_options
 @dataclass(frozen=True)
 class Pattern:
     """A pattern, ready to be added to a hierarchy; `pattern()` and the builder make them.

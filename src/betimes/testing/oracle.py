@@ -12,10 +12,12 @@ from betimes.engine import Hierarchy
 from betimes.engine.node import Node
 from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import content
+from betimes.model.hints import known_options
 
 Placed = tuple[tuple[int, int, Any], Event, Any]
 
 
+@known_options
 def oracle(
     hierarchy: Hierarchy,
     events: Iterable[Event],

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from betimes.model.hints import known_options
 from betimes.ordering import SlackPolicy, holding_time
 
 Item = tuple[int, int, str]
@@ -63,6 +64,7 @@ class Learned:
     passed_top: int = -1
 
 
+@known_options
 class ReferenceUnit:
     """One ordering unit, fed one event at a time. Each attribute is a quantity of the papers.
 
