@@ -232,6 +232,7 @@ def returning(value: Any) -> Callable[[Event], Any]:
         (Event("made", 1.5), "with the time 1.5; expected whole microseconds"),  # type: ignore[arg-type]
         (Event("made", np.int64(3)), "with the time .*3.*; expected whole microseconds"),  # type: ignore[arg-type]
         (Event("made", True), "with the time True; expected whole microseconds"),
+        (Event("made", 3, None), "event at 3 with the payload None; expected a dict"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_declared_event_is_refused(attenuation: float, value: Any, message: str) -> None:

@@ -57,6 +57,13 @@ def test_options_are_frozen_and_equal_if_they_say_the_same() -> None:
         one.late = "drop"  # type: ignore[misc]
 
 
+def test_one_word_switches_the_check_of_clock_events_off_everywhere() -> None:
+    off = EngineOptions.of(max_skew="off")
+    assert off == EngineOptions.of(max_skew=None) != EngineOptions()
+    assert eval(repr(off)) == off
+    assert Engine(counting(), off).options == off
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -73,7 +73,8 @@ class Engine:
     margin, min_slack, max_slack, max_late, decay
         Details of the slack; see `SlackPolicy`.
     max_skew : "1h"
-        A clock event further ahead than this is put aside unless others confirm it.
+        A clock event further ahead than this is put aside unless others confirm it; `"off"`
+        believes every one.
     late : "repair"
         What happens to an event that arrives later than the slack allows: `"repair"` the results,
         report it on the `"side"`, or `"drop"` and count it.

@@ -19,7 +19,7 @@ from betimes.engine.attenuation import Zone
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
-from betimes.model.duration import LONGEST, exact
+from betimes.model.duration import LONGEST, exact, or_off
 from betimes.model.hints import did_you_mean, known_options, nearest, unknown
 from betimes.model.identity import Identity, spelled_names
 from betimes.model.times import USUAL as USUAL_UNIT
@@ -124,10 +124,9 @@ class EngineOptions:
         check_unit(self.unit)
         if not isinstance(self.zone, Zone):
             raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
-        skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
         known = self.calibration
         for name, value in {
-            "max_skew": skew,
+            "max_skew": or_off(self.max_skew, "max_skew"),
             "retention": microseconds(self.retention, "retention"),
             "snapshots": parse_snapshots(self.snapshots),
             "calibration": None if known is None else Calibration.of(known),
@@ -159,7 +158,7 @@ class EngineOptions:
         shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
         for name in {"max_skew", "retention"}.intersection(shown):
             unlimited = name == "max_skew" and shown[name] == LONGEST
-            shown[name] = None if unlimited else exact(shown[name])
+            shown[name] = "off" if unlimited else exact(shown[name])
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def identity(self) -> Identity:

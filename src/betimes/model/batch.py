@@ -19,6 +19,7 @@ from betimes.model import times
 from betimes.model.errors import EventError
 from betimes.model.event import Event
 from betimes.model.hints import did_you_mean, known_options
+from betimes.model.rows import decoded
 from betimes.model.times import Rejected
 
 Ints = npt.NDArray[np.int64]
@@ -80,22 +81,16 @@ class EventBatch:
                     f"{row}; build events with Event(type, ts, payload) or feed an Arrow table"
                 )
         ts, rejected = times.from_values([event.ts for event in rows], unit)
-        if not all(isinstance(event.type, str) and event.type for event in rows):
-            rejected += [
-                Rejected(row, event.type, "the type is not text")
-                for row, event in enumerate(rows)
-                if not (isinstance(event.type, str) and event.type)
-            ]
-            rejected = _one_a_row(rejected)
+        names, payload = [event.type for event in rows], [event.payload for event in rows]
+        rejected = _one_a_row(rejected + _faults(names, payload))
         if rejected:
             bad = {r.row for r in rejected}
             keep = [row for row in range(len(rows)) if row not in bad]
-            rows, ts = [rows[row] for row in keep], ts[keep]
-        names = [event.type for event in rows]
+            ts, names = ts[keep], [names[row] for row in keep]
+            payload = [payload[row] for row in keep]
         types = tuple(dict.fromkeys(names))
         number = {name: code for code, name in enumerate(types)}
         codes = np.array([number[name] for name in names], dtype=np.int32)
-        payload = [event.payload for event in rows]
         return cls(ts, codes, types, payload if any(payload) else None), rejected
 
     @classmethod
@@ -139,6 +134,7 @@ class EventBatch:
         """Like `from_arrow`, but returns bad rows alongside the batch instead of raising."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
+        table = decoded(table)
         for role, name in (("time", time), ("type", type), ("arrival", arrival)):
             if name is not None and name not in table.column_names:
                 raise EventError(
@@ -197,7 +193,8 @@ class EventBatch:
     def _of_one(cls, event: Event) -> EventBatch:
         """A single event: feeding events one by one must not cost as much as feeding a table."""
         ts, name, payload = event.ts, event.type, event.payload
-        if type(ts) is int and 0 <= ts <= times.LAST and type(name) is str and name:
+        usual = type(ts) is int and type(name) is str and type(payload) is dict
+        if usual and 0 <= ts <= times.LAST and name.isascii() and name:
             columns = np.array((ts,), np.int64), np.zeros(1, np.int32)
             return cls(*columns, (name,), [payload] if payload else None)
         return cls.from_rows([event])
@@ -359,6 +356,26 @@ def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any
     return names
 
 
+def _faults(names: list[Any], payloads: list[Any]) -> list[Rejected]:
+    """The rows whose types or payloads cannot be used."""
+    texts, dicts = set(map(type, names)) <= {str}, set(map(type, payloads)) <= {dict}
+    if texts and dicts and all(map(_is_name, dict.fromkeys(names))):
+        return []
+    return [
+        *(Rejected(row, name, "the type is not text")
+          for row, name in enumerate(names) if not _is_name(name)),
+        *(Rejected(row, payload, "the payload is not a dict")
+          for row, payload in enumerate(payloads) if not isinstance(payload, dict)),
+    ]  # fmt: skip
+
+
+def _is_name(name: object) -> bool:
+    """Whether it is text that can be written: half of a surrogate pair cannot."""
+    if not isinstance(name, str) or not name:
+        return False
+    return name.isascii() or name.encode(errors="replace").decode() == name
+
+
 def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
     if column.null_count == 0:
         return []
@@ -418,7 +435,7 @@ def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
     try:
         column: pa.Array[Any] = pa.array([row.get(name) for row in rows])
         return column
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise EventError(
             f"the payload column {name!r} has values that do not fit one Arrow type ({error}); "
             "convert them to one type"

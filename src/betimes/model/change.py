@@ -6,6 +6,7 @@ status `final` is never taken back, unless a late event is repaired; then `cause
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -248,4 +249,7 @@ def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
 
 def content(event: Event) -> tuple[str, int, str]:
     """The content of an event, in a form that can be compared and hashed."""
-    return event.type, event.ts, _SORTED.encode(event.payload).decode()
+    try:
+        return event.type, event.ts, _SORTED.encode(event.payload).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return event.type, event.ts, json.dumps(event.payload, default=plain, sort_keys=True)

@@ -16,7 +16,7 @@ import numpy as np
 from betimes.model.errors import BetimesError
 from betimes.model.event import Event
 
-_LIST, _TUPLE, _SET, _FROZEN, _DICT, _DEQUE, _ARRAY, _EVENT, _BIG, _INTS = range(10)
+_LIST, _TUPLE, _SET, _FROZEN, _DICT, _DEQUE, _ARRAY, _EVENT, _BIG, _INTS, _ODD = range(11)
 _SEAL = 16
 """Bytes of a checksum."""
 _ATOMS = (type(None), bool, float, str, bytes)
@@ -30,7 +30,11 @@ class CheckpointError(BetimesError, ValueError):
 
 def dumps(value: Any, what: str) -> bytes:
     """Write data as bytes; `what` names it in errors."""
-    return msgspec.msgpack.encode(_pack(value, what))
+    packed = _pack(value, what)
+    try:
+        return msgspec.msgpack.encode(packed)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_with_odd_texts(packed))
 
 
 def loads(data: bytes, what: str) -> Any:
@@ -88,6 +92,15 @@ def _pack(value: Any, where: str) -> Any:
     )
 
 
+def _with_odd_texts(packed: Any) -> Any:
+    """The same, with texts that have half of a surrogate pair as bytes."""
+    if isinstance(packed, list):
+        return [_with_odd_texts(part) for part in packed]
+    if not isinstance(packed, str) or packed.encode(errors="replace").decode() == packed:
+        return packed
+    return [_ODD, packed.encode("utf-8", "surrogatepass")]
+
+
 def _unpack(value: Any) -> Any:
     if not isinstance(value, list):
         return value
@@ -107,4 +120,6 @@ def _unpack(value: Any) -> Any:
         return np.frombuffer(rest[0], np.int64).tolist()
     if tag == _BIG:
         return int(rest[0])
+    if tag == _ODD:
+        return rest[0].decode("utf-8", "surrogatepass")
     raise CheckpointError(f"unknown tag {tag!r}")

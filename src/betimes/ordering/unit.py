@@ -28,7 +28,7 @@ from betimes.model import (
     times,
 )
 from betimes.model.batch import Payload
-from betimes.model.duration import LONGEST, microseconds
+from betimes.model.duration import or_off
 from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
@@ -58,7 +58,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         on: event types to order and hand out. Default: all.
         slack, margin, min_slack, max_slack, decay, max_late: see `SlackPolicy.parse`.
         attenuation: share of the slack to wait before an event is released. Default: 1.
-        max_skew: how far ahead a clock event is believed at once. Default: 1 h; None: any.
+        max_skew: how far ahead a clock event is believed at once. Default: 1 h; `"off"`: any.
         unique, remember: payload columns (source, number) that identify duplicates, and the
             number of events to remember for that. Default: none, 1,000,000.
         start: what is known before the first event. Default: nothing.
@@ -100,10 +100,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         )  # fmt: skip
         self._clock = parse_clock(clock)
         self._on = None if on is None else frozenset((on,) if isinstance(on, str) else on)
-        skew = LONGEST if max_skew is None else microseconds(max_skew, "max_skew")
-        several = self._clock is not None and len(self._clock) > 1
+        skew = or_off(max_skew, "max_skew")
         self._learner = ClockLearner(skew) if self._clock is None else None
-        self._offsetter = OffsetLearner(skew) if several else None
+        self._offsetter = OffsetLearner(skew) if len(self._clock or ()) > 1 else None
         self._duplicates = None if unique is None else Duplicates(unique, remember)
         self._start = start
         self._loop = Loop(policy, skew, start.slack)
@@ -277,7 +276,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        return reason(self._clock or (), self._types, moved=self._loop.clock != kernel.NEVER)
+        came = [name for name, code in self._codes.items() if self._table[kernel.COUNT, code]]
+        return reason(self._clock or (), came, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""

@@ -158,7 +158,7 @@ def trace(
         max_late=max_late,
         decay=_duration(decay),
         attenuation=_share(attenuation),
-        max_skew=None if max_skew == "off" else _duration(max_skew),
+        max_skew=_duration(max_skew),
     )
     rows = _follow(unit, arrivals, finish=finish)
     if snapshots:

@@ -202,6 +202,11 @@ class Runner:
                     f"detector {self.node.name!r} made a {event.type!r} event with the time "
                     f"{event.ts!r}; expected whole microseconds, 0 or more"
                 )
+            if not isinstance(event.payload, dict):
+                raise DetectorFailed(
+                    f"detector {self.node.name!r} made a {event.type!r} event at {event.ts} with "
+                    f"the payload {event.payload!r}; expected a dict"
+                )
 
     def _failure(self, error: Exception, event: Event | None, method: Any) -> DetectorFailed:
         detector = getattr(method, "__self__", None)

@@ -327,6 +327,4 @@ def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
 def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
     own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    if options.get("max_skew") == "off":
-        options["max_skew"] = None
     return DetectTable(**own, options=options, patterns=patterns)
