@@ -40,6 +40,7 @@ from betimes.model.calls import alone
 from betimes.model.change import ChangeBatch, Parts
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
+from betimes.model.detector import DetectorError
 from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.hints import known_options
@@ -221,7 +222,11 @@ class Engine:
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
-        readings: Any = self._order.read(batch, groups, rows)
+        try:
+            readings: Any = self._order.read(batch, groups, rows)
+        except DetectorError as error:
+            self._broken = error
+            raise
         if ignored:
             self.ignored.update(ignored)
         changes = self._taken(lambda: self._order.take(readings))

@@ -27,6 +27,7 @@ from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Output, Outputs, Place
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.below import Known
+from betimes.engine.stages.columns.failing import LeftOut
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
@@ -44,7 +45,7 @@ from betimes.engine.stages.tactic import (
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
-from betimes.patterns import kernel
+from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
 
@@ -70,6 +71,7 @@ class ColumnTactic:
         skips = setting.options.errors == "skip"
         self._reader = Reader(node, self._program, setting.counts, skips=skips)
         self._keys = self._reader.keys
+        self._left_out = LeftOut(setting, self._keys)
         self._runs = PartialMatches(self._program, node.name)
         self._store = Known()
         self._below = FromBelow()
@@ -150,6 +152,9 @@ class ColumnTactic:
             yield self._go_back(events.part(0, behind))
         if behind < len(events):
             yield self._append(events.part(behind, len(events)))
+        while stumbled := self._left_out.stumbled():
+            self._disturbed, went_back = stumbled, True
+            yield self._go_back(events.part(0, 0), try_again=False)
         time = moment.time
         waits = self._program.holds_back or (time == END and not self._program.uniform)
         if waits and self._segments and (went_back or time > self._passed):
@@ -160,7 +165,7 @@ class ColumnTactic:
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
             told = np.empty((N_EVENT, len(keys)), np.int64)
             told[KEY], told[AT] = keys, moment.last
-            yield self._commit(matches, told, segment)
+            yield self._publish(matches, told, segment)
 
     def _behind(self, events: CodedEvents) -> int:
         """How many of the events come before the last handled one, or before time that passed."""
@@ -186,9 +191,9 @@ class ColumnTactic:
         numbered = segment.numbered(handled, mixed=self._store.mixed)
         matches, undo = self._runs.handle(numbered, events.values, segment.stamp)
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
-        return self._commit(matches, events.events, segment)
+        return self._publish(matches, events.events, segment)
 
-    def _go_back(self, late: CodedEvents) -> ColumnReplay:
+    def _go_back(self, late: CodedEvents, *, try_again: bool = True) -> ColumnReplay:
         """Put late events in their places, and handle their keys again from there on."""
         began, counts, events = self._setting.time(), self._setting.counts, late.events
         firsts = [first for first, _, _ in self._disturbed.values()]
@@ -207,11 +212,18 @@ class ColumnTactic:
         old = Outputs.concat(undone)
         self._outputs.unmake(old)
         made = []
+        if try_again:
+            self._left_out.try_again(affected, todo, self._last)
         for segment in affected:
+            handled, values = segment.events, segment.own
             numbered = segment.numbered(0, mixed=self._store.mixed)
-            matches, undo = self._runs.handle(numbered, segment.own, segment.stamp, todo)
+            others = self._left_out.others(handled)
+            if others is not None:
+                numbered, handled = numbered[:, others], handled[:, others]
+                values = values[:, others]
+            matches, undo = self._runs.handle(numbered, values, segment.stamp, todo)
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
-            made.append(self._commit(matches, segment.events, segment))
+            made.append(self._publish(matches, handled, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
         self._compare(replay, old, Outputs.concat(made), affected)
         replay.why = self._why(replay.gone, events)
@@ -256,6 +268,19 @@ class ColumnTactic:
             self._segments[number].insert(late.pick(np.flatnonzero(at == number)), self._store)
         return int(at.min())
 
+    def _publish(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
+        """The outputs of matches, without those whose payload cannot be made."""
+        try:
+            return self._commit(matches, handled, segment)
+        except PatternError:
+            number = next(n for n, each in enumerate(self._segments) if each is segment)
+            good = self._left_out.sift(
+                matches, handled, number,
+                lambda match: self._shaper.payloads(self._bound(match[kernel.EVENTS :])),
+                self._place,
+            )  # fmt: skip
+            return self._commit(good, handled, segment)
+
     def _commit(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
         """The outputs of matches that these events completed."""
         count = matches.shape[1]
@@ -290,18 +315,17 @@ class ColumnTactic:
 
     def _places(self, causes: Ints) -> Places:
         """The places of causes: of input events, of outputs of other stages, of time."""
-        values = self._keys.values
-
-        def one(ts: int, number: int, key: int, arrival: int) -> Place:
-            if number < 0:
-                return ts, TIME, encode(values[key])
-            made = self._store.derived(number)
-            return (ts, 0, arrival) if made is None else made[1]
-
+        one = self._place
         if self._store.mixed:
             # At once: what is taken back later has no place any more.
             return [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
         return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
+
+    def _place(self, ts: int, number: int, key: int, arrival: int) -> Place:
+        if number < 0:
+            return ts, TIME, encode(self._keys.values[key])
+        made = self._store.derived(number)
+        return (ts, 0, arrival) if made is None else made[1]
 
     def _tellers(self, told: Ints, due: Ints) -> list[str]:
         """The types of what completed matches: an event, or time."""
@@ -326,6 +350,7 @@ class ColumnTactic:
         numbers.append(self._waiting.events.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.next)
         self._store.forget(needed, bound)
+        self._left_out.forget(needed)
 
     def forget(self, before: int) -> Iterable[Outputs]:
         count = 0
@@ -360,6 +385,7 @@ class ColumnTactic:
             "store": self._store.state_of(),
             "waiting": self._waiting.state_of(),
             "below": self._below.state_of(),
+            "left_out": self._left_out.state_of(),
             "numbers": (self._stamp, self._passed, self._last),
         }
 
@@ -373,6 +399,7 @@ class ColumnTactic:
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
         self._below.resume(kept["below"])
+        self._left_out.resume(kept["left_out"])
         rows, waiting = kept["waiting"]
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)
