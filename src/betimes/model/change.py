@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from betimes.model.batch import EventBatch
 from betimes.model.duration import readable
@@ -190,6 +192,10 @@ class ChangeBatch(Sequence[Change]):
             parts = [self._all()] if len(self) else []
         if not parts:
             return _SCHEMA.empty_table()
+        if payload == "columns" and len(parts) == 1 and isinstance(parts[0], list):
+            few = _at_once(parts[0])
+            if few is not None:
+                return few
         payloads = [part.events.payload if isinstance(part, ChangePart) else _payload(part)
                     for part in parts]  # fmt: skip
         made: list[Any] = []
@@ -214,12 +220,45 @@ def _payload(rows: list[Change]) -> list[dict[str, Any]]:
     return [change.payload for change in rows]
 
 
+def _at_once(rows: list[Change]) -> pa.Table | None:
+    """Few rows in one call of Arrow's; None if their payloads do not look alike."""
+    first = rows[0].payload
+    names, kinds = (*first,), (*map(type, first.values()),)
+    row_type = _row_type(names, kinds)
+    if row_type is None or len(rows) >= _MANY:
+        return None
+    for row in rows:
+        payload = row.payload
+        if (*payload,) != names or (*map(type, payload.values()),) != kinds:
+            return None
+    try:
+        whole: Any = pa.array([*map(astuple, rows)], row_type)
+    except (pa.ArrowInvalid, OverflowError):  # a number that is too large
+        return None
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
+
+
+@lru_cache(maxsize=256)
+def _row_type(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.DataType | None:
+    """The type of rows whose payloads have these fields; None if Arrow has to look at values."""
+    if not names or not all(type(name) is str for name in names):
+        return None
+    if not _KINDS.keys() >= set(kinds):
+        return None
+    fields = [pa.field(name, _KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
+    return pa.struct(list(_SCHEMA.set(_PAYLOAD, pa.field("payload", pa.struct(fields)))))
+
+
 def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
     """One column per field of `Change`, without the payload."""
     return [pa.array([*map(get, rows)], kind) for get, kind in _GETTERS]
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
+_KINDS: dict[type, pa.DataType] = {
+    int: _NUMBER, float: pa.float64(), str: _TEXT, bool: pa.bool_(),
+}  # fmt: skip
+"""What Arrow takes Python's values for."""
 _MANY = 64
 """From this many changes on, columns are faster than rows."""
 _SCHEMA = pa.schema(
