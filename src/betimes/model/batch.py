@@ -417,12 +417,31 @@ def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
     return codes, tuple(map(str, values.to_pylist()))
 
 
-def in_rows(batch: EventBatch) -> EventBatch:
-    """The same events with their payloads as dictionaries."""
+def in_rows(batch: EventBatch, rows: Ints | None = None) -> EventBatch:
+    """The same events, or some of them, with their payloads as dictionaries."""
     payload = batch.payload
-    if isinstance(payload, pa.Table):
-        payload = payload.to_pylist() if payload.num_columns else None
-    return EventBatch(batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start)
+    if not isinstance(payload, pa.Table):
+        return batch if rows is None else batch.take(rows)
+    bare = batch.without_payload()
+    part = bare if rows is None else bare.take(rows)
+    part.payload = _dictionaries(payload, rows) if payload.num_columns else None
+    return part
+
+
+def _dictionaries(table: pa.Table, rows: Ints | None) -> list[dict[str, Any]]:
+    if rows is None:
+        return table.to_pylist()
+    columns = []
+    for column in table.columns:
+        whole: Any = column.chunk(0) if column.num_chunks == 1 else in_one(column)
+        kind = whole.type
+        if whole.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            # Arrow's own `take` costs more than all of this if there are few rows.
+            columns.append(whole.to_numpy()[rows].tolist())
+        else:
+            columns.append([whole[row].as_py() for row in rows.tolist()])
+    names = table.column_names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def in_one(column: pa.ChunkedArray[Any]) -> Any:

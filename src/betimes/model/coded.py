@@ -18,7 +18,7 @@ from betimes.model.event import Event
 Ints = npt.NDArray[np.int64]
 
 
-def pick(column: list[Any], rows: list[int]) -> list[Any]:
+def pick(column: list[Any] | dict[int, Any], rows: list[int]) -> list[Any]:
     """The values of a column in these rows, as fast as Python can."""
     if len(rows) < 2:
         return [column[row] for row in rows]

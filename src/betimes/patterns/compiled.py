@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.model.batch import EventBatch
+from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, TypeIs, types_for
 from betimes.patterns.steps import Condition, Spec, Step
@@ -266,18 +267,13 @@ class Program:
             known = self._types[types] = tables, asked, others
         return known
 
-    def names(self, at: int, batch: EventBatch) -> list[str]:
-        """The name under which a step binds each event: the first alternative that holds."""
-        from betimes.patterns.columns import fulfil
-
-        (first, _), *others = self.steps[at].takes
-        names = [first] * len(batch)
-        left = np.arange(len(batch))
-        for (_, condition), (name, _) in zip(self.steps[at].takes, others, strict=False):
-            left = left[~fulfil(condition, batch, left)]
-            for row in left.tolist():
-                names[row] = name
-        return names
+    def name(self, at: int, event: Event) -> str:
+        """The name under which a step binds an event: the first alternative that holds."""
+        *others, (last, _) = self.steps[at].takes
+        for name, condition in others:
+            if condition is None or condition.holds(event, {}):
+                return name
+        return last
 
     def _compile(
         self,

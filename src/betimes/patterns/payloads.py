@@ -34,6 +34,14 @@ def everything(found: Sequence[StepName]) -> Shape:
     def shape(pairs: Pairs, _ts: int) -> dict[str, Any]:
         payload: dict[str, Any] = {}
         for name, events in _by_name(pairs).items():
+            if len(events) == 1 and name not in repeated:
+                # The common case, in a single pass.
+                (event,) = events
+                payload[f"{name}.ts"] = event.ts
+                for column, value in event.payload.items():
+                    if column != "ts":
+                        payload[f"{name}.{column}"] = value
+                continue
             rows = [{**event.payload, "ts": event.ts} for event in events]
             columns = dict.fromkeys(["ts", *(column for row in rows for column in row)])
             for column in columns:

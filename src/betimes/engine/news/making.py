@@ -36,8 +36,8 @@ from betimes.ordering import NEVER
 
 Ints = npt.NDArray[np.int64]
 
-_FEW = 8
-"""Fewer outputs than this are rows: columns have a price of their own."""
+FEW = 8
+"""Fewer outputs than this should be rows: columns have a price of their own."""
 
 
 class OutputMaker:
@@ -113,8 +113,6 @@ class OutputMaker:
         `causes` has numbers that tell the places of causes apart, the first of which is the time;
         those of one cause are adjacent. The key of each output is `keys[code]`.
         """
-        if len(events) < _FEW:
-            return self._make_few(events, cause_places, cause_types, at, keys, codes)
         clocks, slacks = self.path.at_all(at)
         times = causes[0]
         clocks = np.where(clocks == NEVER, times, clocks)
@@ -138,21 +136,18 @@ class OutputMaker:
             groups = [self._group_of(keys[code]) for code in codes.tolist()]
         return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
 
-    def _make_few(
+    def make_few(
         self,
-        events: EventBatch,
-        cause_places: Places,
+        events: list[Event],
+        causes: list[Place],
         cause_types: Sequence[str],
-        at: Ints,
+        at: list[int],
         keys: list[Any],
-        codes: Ints,
+        codes: list[int],
     ) -> Outputs:
         """The same as rows."""
-        numbers = codes.tolist()
-        outputs = self.make_all(
-            events.rows(), spelled(cause_places), cause_types, at.tolist(), pick(keys, numbers)
-        )
-        for output, code in zip(outputs, numbers, strict=True):
+        outputs = self.make_all(events, causes, cause_types, at, pick(keys, codes))
+        for output, code in zip(outputs, codes, strict=True):
             output.key = code
         return Outputs.of(outputs)
 

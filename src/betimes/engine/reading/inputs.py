@@ -47,7 +47,7 @@ class Inputs:
         self._among: dict[tuple[Mask, Mask], Ints] = {}
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
         self._events: dict[Mask, list[Event]] = {}
-        self._in_rows: EventBatch | None = None
+        self._in_rows: dict[Mask, EventBatch] = {}
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
@@ -94,9 +94,10 @@ class Inputs:
 
     def part_in_rows(self, mask: Mask) -> EventBatch:
         """The events of the wanted types, with payloads as dictionaries."""
-        if self._in_rows is None:
-            self._in_rows = in_rows(self.batch)
-        return _taken(self._in_rows, None if all(mask) else self.rows(mask))
+        if mask not in self._in_rows:
+            rows = None if all(mask) else self.rows(mask)
+            self._in_rows[mask] = in_rows(self.batch, rows)
+        return self._in_rows[mask]
 
     def events(self, mask: Mask) -> list[Event]:
         """The events of the wanted types, one by one."""

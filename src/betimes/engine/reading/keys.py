@@ -70,6 +70,11 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
             return np.full(len(part), keys.codes([None])[0])
         found = groups.compact()
         return keys.codes(found.values)[found.codes]
+    if groups is None and isinstance(part.payload, list):
+        try:
+            return keys.codes([row[by] for row in part.payload])
+        except (KeyError, TypeError):
+            pass  # what follows names the event, or accepts it
     if EVERY in node.on and not has_column(part, by):
         # The types were not named: events without the column form a separate key, as in SQL.
         part = _with_column(part, by)

@@ -38,6 +38,8 @@ class Interned:
 
     def read(self, batch: EventBatch, bits: Ints) -> Floats:
         """One row per column, with NaN for null; `bits` says which steps each event fits."""
+        if not self._program.columns:
+            return np.empty((0, len(batch)))
         before = self._seen.copy()
         try:
             return self._read(batch, bits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,10 @@ class Shaper:
     def __init__(self, pattern: Pattern, program: Program) -> None:
         _, self._shape = pattern.shapes()["match"]
         self._program = program
-        self._plain = pattern.select is None and all(len(step.takes) == 1 for step in program.steps)
+        takes = [step.takes for step in program.steps]
+        self._names = [each[0][0] for each in takes] if all(len(t) == 1 for t in takes) else None
+        """The names of the steps; None if a step has alternatives."""
+        self._plain = pattern.select is None and self._names is not None
 
     def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]] | pa.Table:
         """The payloads of matches, from the events of each step."""
@@ -31,9 +35,9 @@ class Shaper:
                     if column != "ts":
                         columns[f"{step.name}.{column}"] = batch.payload[column]
             return pa.table(columns)
-        rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
-        return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
+        return [*map(self.payload, zip(*(batch.rows() for batch in bound), strict=True))]
 
-    def _named(self, at: int, batch: EventBatch) -> list[tuple[str, Event]]:
-        """The events bound to a step, each with the name of the alternative that it matches."""
-        return list(zip(self._program.names(at, batch), batch.rows(), strict=True))
+    def payload(self, events: Sequence[Event]) -> dict[str, Any]:
+        """The payload of one match, from the event of each step."""
+        names = self._names or [self._program.name(at, event) for at, event in enumerate(events)]
+        return self._shape([*zip(names, events, strict=True)], events[-1].ts)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.news.digests import encode
+from betimes.engine.news.making import FEW as FEW_OUTPUTS
 from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Output, Outputs, Place, Places, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
@@ -286,6 +287,10 @@ class ColumnTactic:
         count = matches.shape[1]
         if not count:
             return NO_OUTPUTS
+        if count < FEW_OUTPUTS:
+            outputs = self._commit_few(matches, handled)
+            segment.outputs.append(outputs)
+            return outputs
         told = handled[:, matches[kernel.TOLD]]
         bound = self._bound(matches[kernel.EVENTS :])
         last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
@@ -305,6 +310,34 @@ class ColumnTactic:
         outputs = self._outputs.make_columns(events, causes, places, types, at, values, codes)
         segment.outputs.append(outputs)
         return outputs
+
+    def _commit_few(self, matches: Ints, handled: Ints) -> Outputs:
+        """The same for few matches, which become rows at once."""
+        steps, store, values = len(self._program.steps), self._store, self._keys.values
+        every = store.rows(matches[kernel.EVENTS :].T.ravel())
+        causes, types, seen, codes, events = [], [], [], [], []
+        rows = zip(
+            matches[: kernel.EVENTS].T.tolist(),
+            handled[:, matches[kernel.TOLD]].T.tolist(),
+            strict=True,
+        )
+        for n, ((_, due, at), told) in enumerate(rows):
+            bound = every[n * steps : (n + 1) * steps]
+            ts, number, key, arrival = told[TS], told[NUMBER], told[KEY], told[ARRIVAL]
+            last = bound[-1]
+            if due >= 0:
+                ts, number, kind = due, -1, "time"
+                at = max(self._outputs.path.reaches(due), at)  # noqa: PLW2901
+            elif self._program.uniform:
+                kind = last.type
+            else:
+                kind = store.rows(np.array([number]))[0].type
+            causes.append(self._place(ts, number, key, arrival))
+            types.append(kind)
+            seen.append(at)
+            codes.append(key)
+            events.append(Event(self._type, last.ts, self._shaper.payload(bound)))
+        return self._outputs.make_few(events, causes, types, seen, values, codes)
 
     def _bound(self, numbers: Ints) -> list[EventBatch]:
         """The events that are bound to each step."""
