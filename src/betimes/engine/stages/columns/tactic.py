@@ -327,7 +327,7 @@ class ColumnTactic:
             last = bound[-1]
             if due >= 0:
                 ts, number, kind = due, -1, "time"
-                at = max(self._outputs.path.reaches(due), at)  # noqa: PLW2901
+                at = max(self._outputs.path.reaches(due), at)
             elif self._program.uniform:
                 kind = last.type
             else:
