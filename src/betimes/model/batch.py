@@ -433,13 +433,12 @@ def _dictionaries(table: pa.Table, rows: Ints | None) -> list[dict[str, Any]]:
         return table.to_pylist()
     columns = []
     for column in table.columns:
-        whole: Any = column.chunk(0) if column.num_chunks == 1 else in_one(column)
-        kind = whole.type
-        if whole.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        kind = column.type
+        if column.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             # Arrow's own `take` costs more than all of this if there are few rows.
-            columns.append(whole.to_numpy()[rows].tolist())
+            columns.append(column.to_numpy()[rows].tolist())
         else:
-            columns.append([whole[row].as_py() for row in rows.tolist()])
+            columns.append([column[row].as_py() for row in rows.tolist()])
     names = table.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 

@@ -228,7 +228,7 @@ class Program:
         """Which rows concern the pattern, and their two numbers."""
         tables, asked, others = self._by_type(batch.types)
         # Most events have types that no step asks for; only their codes are looked at.
-        rows = np.flatnonzero(asked[batch.codes])
+        rows: Ints = asked[batch.codes].nonzero()[0]
         codes = batch.codes[rows]
         bits = tables[:, codes]
         if not others and self._only is None:

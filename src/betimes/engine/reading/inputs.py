@@ -74,6 +74,8 @@ class Inputs:
 
     def among(self, mask: Mask, others: Mask) -> Ints:
         """Where the wanted types are in the columns of `others`, which includes them."""
+        if all(others):
+            return self.rows(mask)
         if not any(mask):
             return _NOTHING
         known = self._among.get((mask, others))
@@ -125,7 +127,7 @@ def _where(mask: Mask, batch: EventBatch) -> Ints:
         return np.arange(len(batch))
     if not any(mask):
         return _NOTHING
-    return np.flatnonzero(np.array(mask)[batch.codes])
+    return np.array(mask)[batch.codes].nonzero()[0]
 
 
 def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:

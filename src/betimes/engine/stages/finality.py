@@ -86,8 +86,8 @@ class Finality:
                 self._note_final(outputs)
                 return None
         if final.any():
-            self._note_final(outputs.pick(np.flatnonzero(final)))
-            outputs = outputs.pick(np.flatnonzero(~final))
+            sure, outputs = outputs.caused_by(certain)
+            self._note_final(sure)
         self._reopen(outputs)
         return final
 
@@ -131,9 +131,9 @@ class Finality:
             elif each.last <= self.final_to:
                 found.append(each.outputs)
             else:
-                final = each.outputs.numbers[CAUSE] <= self.final_to
-                found.append(each.outputs.pick(np.flatnonzero(final)))
-                self._reopen(each.outputs.pick(np.flatnonzero(~final)))
+                final, others = each.outputs.caused_by(self.final_to)
+                found.append(final)
+                self._reopen(others)
         self._soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
@@ -181,5 +181,4 @@ class Finality:
 def _without(outputs: Outputs, ids: set[str]) -> Outputs:
     if ids.isdisjoint(outputs.ids):
         return outputs
-    left = [row for row, match in enumerate(outputs.ids) if match not in ids]
-    return outputs.pick(np.array(left, np.int64))
+    return outputs.where(lambda match: match not in ids)

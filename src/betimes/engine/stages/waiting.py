@@ -18,6 +18,8 @@ Ints = npt.NDArray[np.int64]
 
 _SPARSE = 32
 """If known rows span more than this many times those asked for, a search is faster."""
+_FEW = 64
+"""Also if there are no more than this many rows."""
 _SPARE = 4096
 """Up to this many rows more than needed are kept, so that dropping them is rare."""
 
@@ -148,11 +150,10 @@ class WaitingRoom(Generic[W]):
 def _positions(known: Ints, rows: Ints) -> Ints:
     """Where rows are among the known ones, which are sorted; -1 for those that are not."""
     first, last = int(known[0]), int(known[-1])
-    if last - first < _SPARSE * len(rows):
+    if len(rows) > _FEW and last - first < _SPARSE * len(rows):
         # Most rows that are handed out are near each other: a table is faster than a search.
         where = np.full(last - first + 2, -1)
         where[known - first] = np.arange(len(known))
         return where[np.where((rows >= first) & (rows <= last), rows - first, -1)]
     index = known.searchsorted(rows)
-    index[index == len(known)] = 0
-    return np.where(known[index] == rows, index, -1)
+    return np.where(known.take(index, mode="clip") == rows, index, -1)
