@@ -50,7 +50,7 @@ def looking_for(text: str, **options: Any) -> Hierarchy:
 
 
 def test_options_are_frozen_and_equal_if_they_say_the_same() -> None:
-    one = EngineOptions.of(retention="10s", max_skew="60min", snapshots="adaptive")
+    one = EngineOptions.of(retention="0.032 GB", max_skew="60min", snapshots="adaptive")
     assert one == EngineOptions()
     assert pickle.loads(pickle.dumps(one)) == one
     with pytest.raises(AttributeError):

@@ -10,6 +10,7 @@ import pytest
 from betimes.engine.describe import describe
 from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.retention import Retention
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
@@ -35,7 +36,7 @@ def output(
 
 
 def finality(retention: int = 10) -> Finality:
-    return Finality(retention, StageCounts())
+    return Finality(Retention(retention), StageCounts())
 
 
 def test_at_first_nothing_is_certain_and_nothing_is_gone() -> None:
@@ -65,7 +66,11 @@ def test_an_output_is_final_at_once_if_its_cause_is_certain(cause: int, final: b
 
 def test_outputs_that_wait_are_confirmed_once() -> None:
     counts = StageCounts()
-    found, early, late = Finality(10, counts), output(5, 5, name="early"), output(9, 9, name="late")
+    found, early, late = (
+        Finality(Retention(10), counts),
+        output(5, 5, name="early"),
+        output(9, 9, name="late"),
+    )
     found.publish(Outputs.of([early, late]))
     assert not found.confirmed()
     found.settled = 5
@@ -100,7 +105,7 @@ def test_what_was_taken_back_is_not_confirmed() -> None:
 
 def test_latencies_count_from_the_time_of_the_output() -> None:
     counts = StageCounts()
-    found = Finality(10, counts)
+    found = Finality(Retention(10), counts)
     found.settled = 100
     found.publish(Outputs.of([output(40, 50, slack=7, detected_at=52)]))
     assert (counts.first_latency, counts.final_latency) == (12, 17)

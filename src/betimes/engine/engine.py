@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from betimes.engine.attenuation import AttenuationControl
+from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
@@ -49,7 +50,7 @@ from betimes.ordering.clock import EVERY
 
 _log = logging.getLogger("betimes")
 
-FORMAT = 4
+FORMAT = 5
 """Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
@@ -79,8 +80,9 @@ class Engine:
     late : "repair"
         What happens to an event that arrives later than the slack allows: `"repair"` the results,
         report it on the `"side"`, or `"drop"` and count it.
-    retention : "10s"
-        How long settled events are remembered so that late ones can be repaired.
+    retention : "32 MB"
+        How much of what was handled is remembered so that late events can be repaired: about this
+        much memory, but at least 10 s beyond the slack, or a duration such as `"1h"`.
     snapshots : "adaptive"
         How many events lie between two snapshots of a detector.
     errors : "stop"
@@ -145,10 +147,10 @@ class Engine:
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
-            carry=carry,
+            carry=carry, budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
-            KeyedOrder(make) if self.options.order == "key" else make()
+            KeyedOrder(make, budget) if self.options.order == "key" else make()
         )
         self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
         self._expected = self._used - RESERVED

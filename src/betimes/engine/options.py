@@ -16,6 +16,7 @@ from typing import Any
 
 from betimes.configuration.value import Calibration
 from betimes.engine.attenuation import Zone
+from betimes.engine.retention import Retention
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
@@ -60,7 +61,7 @@ class EngineOptions:
     decay: Duration = "60s"
     max_skew: Duration | None = "1h"
     late: str = "repair"
-    retention: Duration = "10s"
+    retention: Duration = "32 MB"
     snapshots: str | int | SnapshotModel = "adaptive"
     errors: str = "stop"
     by: str | None = None
@@ -127,7 +128,7 @@ class EngineOptions:
         known = self.calibration
         for name, value in {
             "max_skew": or_off(self.max_skew, "max_skew"),
-            "retention": microseconds(self.retention, "retention"),
+            "retention": Retention.parse(self.retention).value,
             "snapshots": parse_snapshots(self.snapshots),
             "calibration": None if known is None else Calibration.of(known),
         }.items():
@@ -146,6 +147,11 @@ class EngineOptions:
             decay=self.decay, max_late=self.max_late,
         )  # fmt: skip
 
+    @cached_property
+    def kept(self) -> Retention:
+        """How much history is kept."""
+        return Retention.parse(self.retention)
+
     @property
     def adaptive(self) -> bool:
         """Whether the attenuation follows the load."""
@@ -156,9 +162,11 @@ class EngineOptions:
         usual = EngineOptions()
         given = {name: getattr(self, name) for name in OPTIONS}
         shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        for name in {"max_skew", "retention"}.intersection(shown):
-            unlimited = name == "max_skew" and shown[name] == LONGEST
-            shown[name] = "off" if unlimited else exact(shown[name])
+        if "max_skew" in shown:
+            skew = shown["max_skew"]
+            shown["max_skew"] = "off" if skew == LONGEST else exact(skew)
+        if "retention" in shown:
+            shown["retention"] = self.kept.spelled()
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def identity(self) -> Identity:
@@ -173,7 +181,7 @@ class EngineOptions:
             "decay": exact(policy.decay) if policy.label == "decaying" else "not used",
             "max_skew": exact(microseconds(self.max_skew or 0)),
             "late": self.late,
-            "retention": exact(microseconds(self.retention)),
+            "retention": self.kept.kind,
             "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
             "unit": self.unit or USUAL_UNIT,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.engine.attenuation import Load
+from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter, Reporter
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.news.ledger import Ledger
@@ -56,6 +57,7 @@ class SharedOrder:
         observers: Sequence[Observer],
         carry: Callable[[News], News] | None = None,
         key: Any = None,
+        budget: Budget,
     ) -> None:
         self._options = options
         self._reporter = Reporter(changes, key)
@@ -81,6 +83,7 @@ class SharedOrder:
             stage.reads = tuple(n for n, other in nodes.items() if types & set(other.emits))
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
+        self._budget = budget
         self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
         self._newest = -1
@@ -108,6 +111,7 @@ class SharedOrder:
             told[name] = self._heard(name, stage.step(*news_for(stage, inputs[name], told), first))
             began = stage.was_busy_since(began)
         self._note_newest(ts)
+        self._budget.look_after(self.stages.values(), first, self._arrived)
         return self._reporter.report(self.stages, told)
 
     def _heard(self, name: str, news: News) -> News:

@@ -27,7 +27,6 @@ from betimes.engine.news.outputs import (
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
-from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
 from betimes.model.detector import DetectorError
@@ -51,7 +50,7 @@ class OutputMaker:
         self._digests = Digests(node.name)
         self._is_batch = node.maker.kind == "batch"
         self._level = level
-        self._retention = microseconds(options.retention)
+        self._retention = options.kept.least
         self._grouped = options.by is not None
         self._group_of = partial(node.group, grouped=self._grouped)
 

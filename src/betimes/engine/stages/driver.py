@@ -45,7 +45,6 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import DetectorStats, StageCounts
-from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
@@ -73,7 +72,7 @@ class Stage:
         self.level = level
         self.unit = unit
         self.counts = StageCounts()
-        self.finality = Finality(microseconds(options.retention), self.counts)
+        self.finality = Finality(options.kept, self.counts)
         self.reads: tuple[str, ...] = ()
         """The detectors that publish what this one subscribes to."""
         self._observers = tuple(observers)
@@ -344,6 +343,7 @@ class Stage:
             attenuation=unit.attenuation,
             buffered=unit.buffered,
             remembered=self.tactic.remembered,
+            history_bytes=sum(size for _, size in self.tactic.history()),
             released=unit.released,
             handled=counts.handled,
             replays=counts.replays,
@@ -352,6 +352,7 @@ class Stage:
             snapshot_bytes=snapshot_bytes,
             retracted=counts.retracted,
             late=counts.late,
+            late_by=counts.late_by,
             errors=counts.errors,
             retraction=f"{self._retraction.technique}: {self._retraction.reason}",
             latency_provisional=counts.first_latency / counts.made if counts.made else None,

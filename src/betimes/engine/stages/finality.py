@@ -1,7 +1,8 @@
 """Finality: how far a stage's order is certain, and which of its outputs are final.
 
 An output is final once everything up to its cause is settled and all inputs up to there are final.
-History that is older than that by `retention` is forgotten, and late events there are not repaired.
+History that is older than that by `retention` is forgotten, or, with a budget of memory, what is
+the oldest; late events there are not repaired.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import CAUSE, DETECTED, NO_OUTPUTS, SLACK, TS, Outputs
+from betimes.engine.retention import Retention
 from betimes.engine.stats import StageCounts
+from betimes.model.duration import LONGEST
 
 Flags = npt.NDArray[np.bool_]
 _NEVER = 2**63 - 1
@@ -29,8 +32,10 @@ class _Open(NamedTuple):
 class Finality:
     """What is certain, final and remembered at a stage."""
 
-    def __init__(self, retention: int, counts: StageCounts) -> None:
-        self._retention = retention
+    def __init__(self, retention: Retention, counts: StageCounts) -> None:
+        self._least = retention.least
+        self._forgettable = LONGEST if retention.budget is None else -1
+        """With a budget, what is younger than this is kept even if it is older than required."""
         self._counts = counts
         self.settled = -1
         """Order is certain up to this time, judging by the clock."""
@@ -140,9 +145,13 @@ class Finality:
             self._note_final(confirmed)
         return confirmed
 
+    def forget_before(self, ts: int) -> None:
+        """Memory is short: what is older need not be kept for longer than required."""
+        self._forgettable = max(self._forgettable, ts)
+
     def move_horizon(self) -> int:
         """How far back this stage may still have to go, given the stages below it."""
-        horizon = self.final_to - self._retention
+        horizon = min(self.final_to - self._least, self._forgettable)
         if horizon > self.horizon:
             self.horizon = horizon
         self.reach = self.horizon if self.below is None else min(self.horizon, self.below)
@@ -153,7 +162,7 @@ class Finality:
         return {
             "unsure": self.unsure,
             "settled": (self.settled, self.final_to),
-            "horizon": (self.horizon, self._dated_back, self.below),
+            "horizon": (self.horizon, self._forgettable, self._dated_back, self.below),
             "open": [match for each in self._open for match in each.outputs.ids],
         }
 
@@ -161,7 +170,7 @@ class Finality:
         """Resume from what `state_of` kept."""
         self.unsure = kept["unsure"]
         self.settled, self.final_to = kept["settled"]
-        self.horizon, self._dated_back, self.below = kept["horizon"]
+        self.horizon, self._forgettable, self._dated_back, self.below = kept["horizon"]
 
     def reopen(self, outputs: Outputs, ids: list[str]) -> None:
         """Of all outputs that are remembered, these are not final yet."""

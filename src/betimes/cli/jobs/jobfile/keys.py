@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from betimes.cli.jobs.jobfile.lines import Heading, line_of
+from betimes.engine.retention import Retention
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.model import OptionError, microseconds
 from betimes.model.hints import did_you_mean, nearest
@@ -150,6 +151,7 @@ def parsed_by(parse: Callable[[Any], object], words: str) -> Reader:
 duration = parsed_by(
     microseconds, "a duration such as '150ms', '2s' or '1h', or whole microseconds"
 )
+retention = parsed_by(Retention.parse, "a size such as '32 MB' or a duration such as '2s' or '1h'")
 model = parsed_by(
     parse_snapshots, "'adaptive', 'speculative', 'speculative:N', or a number of events"
 )

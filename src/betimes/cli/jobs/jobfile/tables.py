@@ -29,6 +29,7 @@ from betimes.cli.jobs.jobfile.keys import (
     model,
     number,
     read_table,
+    retention,
     settings,
     slack,
     text,
@@ -70,12 +71,13 @@ SOURCE_KEYS: Shape = {
 }
 
 OPTION_READERS: dict[str, Reader] = {
-    **dict.fromkeys(("min_slack", "max_slack", "decay", "retention"), duration),
+    **dict.fromkeys(("min_slack", "max_slack", "decay"), duration),
     "order": choice("shared", "key"),
     "slack": slack,
     "margin": number(0),
     "max_late": number(0, 1),
     "max_skew": either("off", duration),
+    "retention": retention,
     "attenuation": either("adaptive", number(0, 1)),
     "retraction": choice(*TECHNIQUES),
     "late": choice(*LATE_POLICIES),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import Outputs, Place
+from betimes.engine.snapshots.weights import weight_of_outputs
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -144,6 +145,12 @@ class ColumnSegment(msgspec.Struct):
     undo: Ints
     outputs: list[Outputs] = []
     """What they made, in pieces; the key of each is its number."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes, without the payloads of its events."""
+        arrays = self.events.nbytes + self.own.nbytes + self.undo.nbytes
+        return int(arrays) + sum(map(weight_of_outputs, self.outputs))
 
     def give_up(self, todo: npt.NDArray[np.bool_]) -> list[Outputs]:
         """Outputs of these keys are no longer held; return them."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.snapshots.weights import weight_of_batch
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import pick
 from betimes.model.event import Event
@@ -132,6 +133,11 @@ class Tables:
     def chunks(self) -> list[Chunk]:
         return self._chunks
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        return sum(int(c.numbers.nbytes) + weight_of_batch(c.batch) for c in self.chunks)
+
     def __len__(self) -> int:
         return sum(len(chunk.numbers) for chunk in self._chunks)
 
@@ -192,6 +198,10 @@ class Store:
         for shelf in self._shelves:
             shelf.forget(before, bound)
         self._size = self._kept = sum(map(len, self._shelves))
+
+    def weight_of_one(self) -> int:
+        """About how many bytes an event takes."""
+        return sum(shelf.weight for shelf in self._shelves) // max(self._size, 1)
 
     @property
     def crowded(self) -> bool:

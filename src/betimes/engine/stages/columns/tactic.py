@@ -393,6 +393,10 @@ class ColumnTactic:
         del self._segments[:count]
         return [outputs for segment in gone for outputs in segment.outputs]
 
+    def history(self) -> list[tuple[int, int]]:
+        each = self._store.weight_of_one()
+        return [(s.start[0], s.weight + each * s.events.shape[1]) for s in self._segments]
+
     @property
     def remembered(self) -> int:
         return sum(segment.events.shape[1] for segment in self._segments)

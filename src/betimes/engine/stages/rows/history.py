@@ -21,6 +21,12 @@ import numpy.typing as npt
 
 from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.states import Snapshot
+from betimes.engine.snapshots.weights import (
+    ROW,
+    weight_of_event,
+    weight_of_outputs,
+    weight_of_state,
+)
 from betimes.model.coded import pick
 from betimes.model.event import Event
 
@@ -244,6 +250,16 @@ class RowSegment:
         self._count += len(places)
         self.size += len(places)
         self.last = max(self.last, places[-1])
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        weight = sum(map(weight_of_outputs, self.outputs.values()))
+        if self._parts and self._parts[0].events:
+            weight += self.size * (ROW + weight_of_event(self._parts[0].events[0]))
+        if self.undo:
+            weight += len(self.undo) * (ROW + weight_of_state(next(iter(self.undo.values()))))
+        return weight
 
     def remove(self, key: Any, place: Place) -> None:
         """Remove an event."""

@@ -198,6 +198,9 @@ class RowTactic:
         gone = self._history.forget(before)
         return chain.from_iterable(segment.outputs.values() for segment in gone) if gone else ()
 
+    def history(self) -> list[tuple[int, int]]:
+        return [(segment.start[0], segment.weight) for segment in self._history.segments]
+
     @property
     def remembered(self) -> int:
         return self._history.size

@@ -252,6 +252,9 @@ class SliceTactic:
         histories = self._handling.histories.values()
         return [segment for history in histories for segment in history.segments]
 
+    def history(self) -> list[tuple[int, int]]:
+        return [(segment.start[0], segment.weight) for segment in self._segments]
+
     @property
     def remembered(self) -> int:
         return sum(segment.size for segment in self._segments)
