@@ -20,6 +20,7 @@ from betimes.model.errors import EventError
 from betimes.model.event import Event
 from betimes.model.hints import did_you_mean, known_options
 from betimes.model.rows import decoded
+from betimes.model.sifting import encode, faults, missing, one_a_row, plain_text
 from betimes.model.times import Rejected
 
 Ints = npt.NDArray[np.int64]
@@ -82,7 +83,7 @@ class EventBatch:
                 )
         ts, rejected = times.from_values([event.ts for event in rows], unit)
         names, payload = [event.type for event in rows], [event.payload for event in rows]
-        rejected = _one_a_row(rejected + _faults(names, payload))
+        rejected = one_a_row(rejected + faults(names, payload))
         if rejected:
             bad = {r.row for r in rejected}
             keep = [row for row in range(len(rows)) if row not in bad]
@@ -142,12 +143,12 @@ class EventBatch:
                     f"{table.column_names}{did_you_mean(name, table.column_names)}; rename it, or "
                     f"name it, as in EventBatch.from_arrow(table, {role}='...')"
                 )
-        names = _plain_text(table[type], type)
+        names = plain_text(table[type], type)
         ts, rejected = times.from_arrow(table[time], time, unit)
-        rejected += _missing(names, "the type is missing")
+        rejected += missing(names, "the type is missing")
         if arrival is not None:
-            rejected += _missing(table[arrival], "the arrival is missing")
-        rejected = _one_a_row(rejected)
+            rejected += missing(table[arrival], "the arrival is missing")
+        rejected = one_a_row(rejected)
         table = table.drop_columns([time, type])
         if rejected:
             keep = np.ones(len(ts), dtype=bool)
@@ -159,7 +160,7 @@ class EventBatch:
 
             order = pc.sort_indices(table[arrival])
             ts, names, table = ts[order.to_numpy()], names.take(order), table.take(order)
-        codes, types = _encode(names)
+        codes, types = encode(names)
         return cls(ts, codes, types, table), rejected
 
     @classmethod
@@ -340,81 +341,12 @@ class EventBatch:
         return f"EventBatch({events}: {shown})" if len(self) else "EventBatch(empty)"
 
 
-def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any]:
-    """The type column as text, whatever its encoding."""
-    kind = names.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        if not _is_clean(names):
-            names = names.cast(kind)
-    if pa.types.is_null(kind):
-        return names.cast(pa.string())
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise EventError(
-            f"expected the type column {column!r} to hold text, got {kind}; cast it to string first"
-        )
-    return names
-
-
-def _faults(names: list[Any], payloads: list[Any]) -> list[Rejected]:
-    """The rows whose types or payloads cannot be used."""
-    texts, dicts = set(map(type, names)) <= {str}, set(map(type, payloads)) <= {dict}
-    if texts and dicts and all(map(_is_name, dict.fromkeys(names))):
-        return []
-    return [
-        *(Rejected(row, name, "the type is not text")
-          for row, name in enumerate(names) if not _is_name(name)),
-        *(Rejected(row, payload, "the payload is not a dict")
-          for row, payload in enumerate(payloads) if not isinstance(payload, dict)),
-    ]  # fmt: skip
-
-
-def _is_name(name: object) -> bool:
-    """Whether it is text that can be written: half of a surrogate pair cannot."""
-    if not isinstance(name, str) or not name:
-        return False
-    return name.isascii() or name.encode(errors="replace").decode() == name
-
-
-def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
-    if column.null_count == 0:
-        return []
-    rows = np.flatnonzero(column.is_null().to_numpy()).tolist()
-    return [Rejected(row, None, reason) for row in rows]
-
-
 def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
     """Whether the rows are already in order of arrival, as they usually are."""
     if not pa.types.is_integer(arrivals.type):
         return False
     numbers = arrivals.to_numpy()
     return bool((numbers[1:] >= numbers[:-1]).all())
-
-
-def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
-    """The first reason for each row, in row order."""
-    first = {r.row: r for r in reversed(rejected)}
-    return [first[row] for row in sorted(first)]
-
-
-def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
-    """Whether the dictionaries of a column have neither nulls nor repeated values."""
-    chunks: list[Any] = names.chunks
-    dictionaries = [chunk.dictionary for chunk in chunks]
-    return all(d.null_count == 0 and len(d.unique()) == len(d) for d in dictionaries)
-
-
-def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
-    """A number for each name, in order of first appearance."""
-    if pa.types.is_dictionary(names.type):
-        whole = in_one(names.unify_dictionaries())
-        encoded = whole.indices.dictionary_encode()
-        values = whole.dictionary.take(encoded.dictionary)
-    else:
-        encoded = in_one(names).dictionary_encode()
-        values = encoded.dictionary
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(map(str, values.to_pylist()))
 
 
 def in_rows(batch: EventBatch, rows: Ints | None = None) -> EventBatch:
@@ -441,12 +373,6 @@ def _dictionaries(table: pa.Table, rows: Ints | None) -> list[dict[str, Any]]:
             columns.append([column[row].as_py() for row in rows.tolist()])
     names = table.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def in_one(column: pa.ChunkedArray[Any]) -> Any:
-    """The values of a column as a single array."""
-    whole = column.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:

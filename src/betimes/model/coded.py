@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch, in_one
+from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
 from betimes.model.event import Event
+from betimes.model.sifting import in_one
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from betimes.model.batch import Payload, in_one
+from betimes.model.batch import Payload
+from betimes.model.sifting import in_one
 
 
 def plain(value: Any) -> Any:

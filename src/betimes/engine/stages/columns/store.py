@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.engine.snapshots.weights import weight_of_batch
+from betimes.engine.snapshots.weights import ROW, weight_of_batch, weight_of_event
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import pick
 from betimes.model.event import Event
@@ -52,6 +52,10 @@ class Shelf(Protocol):
     def chunks(self) -> list[Chunk]:
         """All events."""
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+
     def __len__(self) -> int: ...
 
 
@@ -81,6 +85,11 @@ class Rows:
     def chunks(self) -> list[Chunk]:
         numbers = np.array(list(self._events), np.int64)
         return [Chunk(numbers, self.find(numbers))] if len(numbers) else []
+
+    @property
+    def weight(self) -> int:
+        event = next(iter(self._events.values()), None)
+        return 0 if event is None else len(self) * (ROW + weight_of_event(event))
 
     def __len__(self) -> int:
         return len(self._events)
@@ -135,8 +144,7 @@ class Tables:
 
     @property
     def weight(self) -> int:
-        """About how many bytes it takes."""
-        return sum(int(c.numbers.nbytes) + weight_of_batch(c.batch) for c in self.chunks)
+        return sum(int(c.numbers.nbytes) + weight_of_batch(c.batch) for c in self._chunks)
 
     def __len__(self) -> int:
         return sum(len(chunk.numbers) for chunk in self._chunks)
