@@ -63,6 +63,7 @@ class EventBatch:
         the paper's K+; the unit above adds it to the measured delay."""
 
     @classmethod
+    @known_options
     def from_rows(cls, events: Iterable[Event], *, unit: str | None = None) -> EventBatch:
         """Build a batch from events; a bad time is an `EventError` that names the event."""
         batch, rejected = cls.sift_rows(events, unit=unit)
@@ -70,6 +71,7 @@ class EventBatch:
         return batch
 
     @classmethod
+    @known_options
     def sift_rows(
         cls, events: Iterable[Event], *, unit: str | None = None
     ) -> tuple[EventBatch, list[Rejected]]:
@@ -164,6 +166,7 @@ class EventBatch:
         return cls(ts, codes, types, table), rejected
 
     @classmethod
+    @known_options
     def of(
         cls,
         events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event,
