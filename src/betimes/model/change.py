@@ -224,16 +224,20 @@ def _at_once(rows: list[Change]) -> pa.Table | None:
     """Few rows in one call of Arrow's; None if their payloads do not look alike."""
     first = rows[0].payload
     names, kinds = (*first,), (*map(type, first.values()),)
-    row_type = _row_type(names, kinds)
-    if row_type is None or len(rows) >= _MANY:
+    if len(rows) >= _MANY:
         return None
     for row in rows:
         payload = row.payload
         if (*payload,) != names or (*map(type, payload.values()),) != kinds:
             return None
     try:
-        whole: Any = pa.array([*map(astuple, rows)], row_type)
+        row_type = _row_type(names, kinds)
+        whole: Any = None if row_type is None else pa.array([*map(astuple, rows)], row_type)
     except (pa.ArrowInvalid, OverflowError):  # a number that is too large
+        return None
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, Arrow cannot
+        return None
+    if whole is None:
         return None
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
 
