@@ -156,7 +156,7 @@ def split(condition: Condition | None) -> tuple[tuple[Condition, ...], tuple[Exp
 
 @dataclass(frozen=True)
 class _Test:
-    """Events of some types that meet all conditions get a bit."""
+    """Events of some types that meet all other conditions get a bit."""
 
     conditions: tuple[Condition, ...]
     types: frozenset[str] | None
@@ -193,7 +193,8 @@ class Program:
             for _, condition in step.takes:
                 own, looking = split(condition)
                 earlier += looking
-                tests.append(_Test(own, _types(own), row, 1 << state))
+                others = tuple(each for each in own if not _is_about_type(each))
+                tests.append(_Test(others, _types(own), row, 1 << state))
             span = (self.kill_at if step.negated else self.take_at)[:, state]
             if earlier:
                 self._compile(earlier, span, places, programs, constants)
@@ -257,10 +258,10 @@ class Program:
             others = []
             for test in self._tests:
                 wanted = np.array([test.types is None or t in test.types for t in types], bool)
-                if all(isinstance(each, TypeIs) for each in test.conditions):
-                    tables[test.row, wanted] |= test.bit
-                else:
+                if test.conditions:
                     others.append((test, wanted))
+                else:
+                    tables[test.row, wanted] |= test.bit
                 asked |= wanted
             if len(self._types) >= _ORDERS:
                 self._types.clear()
@@ -329,6 +330,19 @@ def _name(expr: Expr) -> str | None:
             return name
         case _:
             return None
+
+
+def _is_about_type(condition: Condition) -> bool:
+    """Whether it says which types an event may have, and nothing else."""
+    match condition:
+        case (
+            TypeIs()
+            | Expression(Compare("==", Column("type"), Literal(str())))
+            | Expression(Compare("==", Literal(str()), Column("type")))
+        ):
+            return True
+        case _:
+            return False
 
 
 def _types(conditions: tuple[Condition, ...]) -> frozenset[str] | None:

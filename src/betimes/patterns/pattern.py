@@ -19,7 +19,7 @@ from betimes.patterns.detector import PatternDetector
 from betimes.patterns.growth import PatternWarning, grows
 from betimes.patterns.matcher import Matcher
 from betimes.patterns.oneline import options_of, text_of, window_of
-from betimes.patterns.payloads import Shape, everything, selected
+from betimes.patterns.payloads import Shape, everything, plain_columns, selected
 from betimes.patterns.steps import Condition, Op, PatternError, Spec, Step
 from betimes.patterns.text import parse_text
 from betimes.patterns.wellformed import check, every
@@ -228,6 +228,12 @@ class Pattern:
         if why is None:
             return "compiled, over columns"
         return f"general, event by event, because {why}"
+
+    def selected_columns(self) -> dict[str, tuple[str, str]] | None:
+        """What `select` asks for, if that is nothing but columns of steps."""
+        if self.select is None:
+            return None
+        return plain_columns(self.select, step_names(self.spec.steps))
 
     def shapes(self) -> dict[str, tuple[str, Shape]]:
         """For each kind of match that it publishes: its type, and what builds its payload."""

@@ -332,7 +332,8 @@ class ColumnTactic:
                 kind = last.type
             else:
                 kind = store.rows(np.array([number]))[0].type
-            causes.append(self._place(ts, number, key, arrival))
+            made = store.derived(number) if store.mixed else None
+            causes.append(self._place(ts, number, key, arrival) if made is None else made[1])
             types.append(kind)
             seen.append(at)
             codes.append(key)
@@ -349,16 +350,18 @@ class ColumnTactic:
     def _places(self, causes: Ints) -> Places:
         """The places of causes: of input events, of outputs of other stages, of time."""
         one = self._place
-        if self._store.mixed:
-            # At once: what is taken back later has no place any more.
-            return [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
-        return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
+        if not self._store.mixed:
+            return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
+        # Looked up at once: what is taken back later has no place any more.
+        made = self._store.derived_of(causes[1])
+        return lambda: [
+            one(*cause) if known is None else known[1]
+            for cause, known in zip(zip(*causes.tolist(), strict=True), made, strict=True)
+        ]
 
     def _place(self, ts: int, number: int, key: int, arrival: int) -> Place:
-        if number < 0:
-            return ts, TIME, encode(self._keys.values[key])
-        made = self._store.derived(number)
-        return (ts, 0, arrival) if made is None else made[1]
+        """The place of an input event, or of time."""
+        return (ts, TIME, encode(self._keys.values[key])) if number < 0 else (ts, 0, arrival)
 
     def _tellers(self, told: Ints, due: Ints) -> list[str]:
         """The types of what completed matches: an event, or time."""
