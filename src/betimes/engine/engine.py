@@ -211,6 +211,8 @@ class Engine:
         rows: list[Event] | None = None
         if type(events) is Event:
             rows = [events] if type(events.ts) is int else None
+        elif type(events) is EventBatch:
+            pass
         elif isinstance(events, list):
             rows = events
         elif isinstance(events, Iterator | set | tuple | deque):

@@ -375,7 +375,9 @@ def _dictionaries(table: pa.Table, rows: Ints | None) -> list[dict[str, Any]]:
         else:
             columns.append([column[row].as_py() for row in rows.tolist()])
     names = table.column_names
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    if len(names) == 1:
+        return [{names[0]: value} for value in columns[0]]
+    return [dict(zip(names, values)) for values in zip(*columns)]  # noqa: B905 - slow
 
 
 def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:

@@ -7,6 +7,7 @@ type of the batch, whether it is wanted. Events become Python objects only if a 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,10 @@ class Inputs:
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
-        if mask not in self._rows:
-            self._rows[mask] = _where(mask, self.batch)
-        return self._rows[mask]
+        known = self._rows.get(mask)
+        if known is None:
+            known = self._rows[mask] = _where(mask, self.batch)
+        return known
 
     def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
         """The columns that ordering needs of the wanted types, and their arrival numbers."""
@@ -96,10 +98,11 @@ class Inputs:
 
     def part_in_rows(self, mask: Mask) -> EventBatch:
         """The events of the wanted types, with payloads as dictionaries."""
-        if mask not in self._in_rows:
+        known = self._in_rows.get(mask)
+        if known is None:
             rows = None if all(mask) else self.rows(mask)
-            self._in_rows[mask] = in_rows(self.batch, rows)
-        return self._in_rows[mask]
+            known = self._in_rows[mask] = in_rows(self.batch, rows)
+        return known
 
     def events(self, mask: Mask) -> list[Event]:
         """The events of the wanted types, one by one."""
@@ -127,7 +130,12 @@ def _where(mask: Mask, batch: EventBatch) -> Ints:
         return np.arange(len(batch))
     if not any(mask):
         return _NOTHING
-    return np.array(mask)[batch.codes].nonzero()[0]
+    return _flags(mask)[batch.codes].nonzero()[0]
+
+
+@lru_cache(maxsize=256)
+def _flags(mask: Mask) -> npt.NDArray[np.bool_]:
+    return np.array(mask)
 
 
 def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:

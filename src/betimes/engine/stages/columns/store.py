@@ -162,21 +162,21 @@ class Store:
 
     def put(self, batch: EventBatch) -> Ints:
         """Keep events; return their numbers, which increase."""
-        payload, shelf = batch.payload, 0
+        payload, count = batch.payload, len(batch.ts)
+        if not count:
+            return np.empty(0, np.int64)
         shape = payload.schema if isinstance(payload, pa.Table) else None
-        if len(batch):
-            known = self._shapes.get(shape)
-            if known is None:
-                known = min(len(self._shelves), _SHELVES - 1)
-                if len(self._shelves) < _SHELVES:
-                    self._shelves.append(Rows() if shape is None else Tables())
-                self._shapes[shape] = known
-            shelf = known
-        numbers = self.next + np.arange(len(batch)) * _SHELVES + shelf
-        self.next += len(batch) * _SHELVES
-        self._size += len(batch)
-        if len(batch):
-            self._shelves[shelf].put(numbers, batch)
+        shelf = self._shapes.get(shape)
+        if shelf is None:
+            shelf = min(len(self._shelves), _SHELVES - 1)
+            if len(self._shelves) < _SHELVES:
+                self._shelves.append(Rows() if shape is None else Tables())
+            self._shapes[shape] = shelf
+        end = self.next + count * _SHELVES
+        numbers = np.arange(self.next + shelf, end, _SHELVES)
+        self.next = end
+        self._size += count
+        self._shelves[shelf].put(numbers, batch)
         return numbers
 
     def find(self, numbers: Ints) -> EventBatch:
