@@ -64,6 +64,12 @@ class Output(msgspec.Struct, gc=False):
         """The digest of its content."""
         return self.id[:24]
 
+    @property
+    def number(self) -> int:
+        """Its number among the outputs of its cause."""
+        number: int = self.place[2][-1]
+        return number
+
     def numbers(self) -> tuple[int, ...]:
         """By the names above."""
         return (

@@ -87,7 +87,7 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        self.voids = self.tactic.weighs and options.retraction != "on-demand"
+        self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
         """The unit's number of the next arrival."""
@@ -251,28 +251,24 @@ class Stage:
     # Outputs
 
     def _republish(self, replay: Replay, told: Telling) -> None:
-        """Publish what a replay changed: the differences, or everything if retraction is full.
-
-        The replay decides which: one that stopped early has not seen everything since.
-        """
+        """Publish what a replay changed: the differences, or everything if retraction is full."""
         for observer in self._observers:
             observer.replayed(self, replay.key, replay.handled)
         if isinstance(replay, ColumnReplay):
             told.take_back(replay.gone, replay.why)
             told.made.append(replay.fresh)
             return
-        old, new, stay = replay.old, replay.new, replay.stay
-        gone = [output for output in old if output.id not in stay] if stay else old
         if self.tactic.weighs:
             self._retraction.note(
-                outputs=len(old), changed=len(gone), spared=replay.spared,
-                comparing=replay.comparing, handling=replay.process,
-            )  # fmt: skip
-        if not old and not new:
+                spared=replay.spared, comparing=replay.comparing, handling=replay.process
+            )
+        old, new, stay = replay.old, replay.new, replay.stay
+        if not self.voids and len(old) == len(new) == len(stay):
             return
-        if replay.on_demand:
+        gone = [output for output in old if output.id not in stay] if stay else old
+        if not self.voids:
             told.take_back(Outputs.of(gone), replay.why)
-        else:
+        elif old or new:
             # A per-batch detector may get its events in other batches this time, and so report
             # other causes.
             since = min([replay.place, *(output.cause for output in gone)])

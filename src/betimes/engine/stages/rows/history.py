@@ -80,6 +80,14 @@ class EventRows:
         tie = self.tie.tolist() if isinstance(self.tie, np.ndarray) else self.tie
         return list(zip(self.ts.tolist(), rank, tie, strict=True))
 
+    def find(self, rows: list[int], place: Place) -> int:
+        """How many of these rows, which are in order, come before a place."""
+        ts = self.ts.item
+        at = bisect_left(rows, place[0], key=ts)
+        while at < len(rows) and ts(rows[at]) == place[0] and self.place(rows[at]) < place:
+            at += 1
+        return at
+
     def event(self, row: int) -> Event:
         return self.events[row]
 
@@ -246,7 +254,7 @@ class RowSegment:
         assert columns is not None
         for row, (key, place) in enumerate(zip(keys, places, strict=True), self._count):
             mine = index[key]
-            mine.insert(bisect_left(mine, place, key=columns.place), row)
+            mine.insert(columns.find(mine, place), row)
         self._count += len(places)
         self.size += len(places)
         self.last = max(self.last, places[-1])
@@ -265,7 +273,7 @@ class RowSegment:
         """Remove an event."""
         rows, columns = self.rows(key), self.columns
         assert columns is not None
-        at = bisect_left(rows, place, key=columns.place)
+        at = columns.find(rows, place)
         if at == len(rows) or columns.place(rows[at]) != place:
             raise LookupError(f"no event of key {key!r} at {place} in this segment")
         del rows[at]
