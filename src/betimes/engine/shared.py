@@ -125,7 +125,7 @@ class SharedOrder:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
         if newest <= self._newest:
             return
-        sound = max(stage.unit.clock or 0 for stage in self.stages.values()) + self._max_skew
+        sound = max([stage.clock or 0 for stage in self.stages.values()]) + self._max_skew
         if newest > sound:
             # An event that is implausibly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))

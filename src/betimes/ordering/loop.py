@@ -96,6 +96,7 @@ class Loop:
             state[field] = kernel.NEVER
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
         self._quantile = policy.name == "quantile"
+        self._learns_at_delays = policy.name == "largest" and not policy.margin
         self.window = np.zeros((2, policy.window if self._quantile else 1), np.int64)
         self.waiting = np.empty(_ROOM, np.int64)
         self._buffer = np.empty((3, _ROOM), np.int64)
@@ -164,6 +165,20 @@ class Loop:
             self._work, self._links, self._side, out, start,
         )  # fmt: skip
         return a, b, c, d, e
+
+    @property
+    def still_until(self) -> int:
+        """Up to this time, clock events only move the clock; NEVER if they may do more.
+
+        They may if anything is held, waits to be measured, or is in doubt, and if the policy
+        changes the slack as time passes.
+        """
+        if self.state.item(kernel.SIZE) or self.suspects or not self._learns_at_delays:
+            return kernel.NEVER
+        waits = (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)
+        if any(self.state.item(field) != kernel.FAR for field in waits):
+            return kernel.NEVER
+        return self.clock + self.state.item(kernel.MAX_SKEW)
 
     def drain(self) -> Step:
         """Hand out and settle everything in the buffer."""

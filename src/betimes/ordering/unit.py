@@ -109,7 +109,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
-        self._has_payloads = False
         self._suspects: dict[int, EventBatch] = {}
         self._ended = False
         self._contradictions = 0
@@ -237,6 +236,11 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         return None if doubt else self.clock
 
     @property
+    def still_until(self) -> int:
+        """Up to this time, clock events only move the clock; NEVER if they may do more."""
+        return self._loop.still_until if self._is_plain else kernel.NEVER
+
+    @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that look implausible and are not judged yet."""
         return list(self._suspects) if self._suspects else []
@@ -328,7 +332,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             heads = self._no_heads[: len(batch)]
         first = int(self._state[kernel.ARRIVALS])
         if batch.payload is not None:
-            self._keep_payload(first, codes, batch.payload)
+            wanted = np.flatnonzero(self._table[kernel.ROLE, codes] & kernel.BUFFERED)
+            self._payloads.put(first, batch.payload, wanted)
         step = self._loop.run(self._table, plain(batch.ts), plain(codes), plain(heads))
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
@@ -357,7 +362,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         payload = event.payload if type(event) is Event else None
         if payload and self._table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-            self._has_payloads = True
         step = loop.run(self._table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
@@ -365,15 +369,10 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             rejected = self._put_aside(EventBatch.of(event), row, step.rejected)
         return self._answer(step, rejected, before)
 
-    def _keep_payload(self, first: int, codes: Codes, payload: Payload) -> None:
-        wanted = np.flatnonzero(self._table[kernel.ROLE, codes] & kernel.BUFFERED)
-        self._payloads.put(first, payload, wanted)
-        self._has_payloads = True
-
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""
         payloads = _NO_PAYLOADS
-        if self._has_payloads and not (step.released is step.settled is NOTHING is step.replayed):
+        if self._payloads and not (step.released is step.settled is NOTHING is step.replayed):
             take = self._payloads.take
             released = take(step.released[kernel.ROW])
             alike = step.settled is step.released

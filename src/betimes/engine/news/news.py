@@ -129,6 +129,15 @@ class Heard(msgspec.Struct, frozen=True):
     may_change_from: int | None = None
     """Nothing earlier will be taken back; None if nobody publishes anything."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether they say nothing about outputs."""
+        return (
+            self.deleted is NO_OUTPUTS
+            and self.confirmed is NO_OUTPUTS
+            and self.provisional is NO_OUTPUTS
+        )
+
 
 def _rows(outputs: Outputs, ids: set[str]) -> npt.NDArray[np.int64]:
     """Where these are."""

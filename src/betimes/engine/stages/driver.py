@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.attenuation import Load
+from betimes.engine.attenuation import Load, Meter
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
 from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs, Remembered
@@ -32,6 +32,7 @@ from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
 from betimes.engine.stages.observers import Observer
+from betimes.engine.stages.rest import Rest
 from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stages.tactic import (
     END,
@@ -70,14 +71,14 @@ class Stage:
     ) -> None:
         self.node = node
         self.level = level
-        self.unit = unit
+        self._unit = unit
         self.counts = StageCounts()
         self.finality = Finality(options.kept, self.counts)
         self.reads: tuple[str, ...] = ()
         """The detectors that publish what this one subscribes to."""
         self._observers = tuple(observers)
         self._time = time
-        self._load = _Meter(self.counts)
+        self._load = Meter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
         self._outputs = OutputMaker(node, level, options)
         self._failures = Failures(options.errors)
@@ -87,6 +88,7 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
+        self._rest = Rest(setting)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -102,13 +104,18 @@ class Stage:
 
     def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
         """Take in what arrives in a batch; `first` is the number of its first arrival."""
-        self._hear(heard, first)
-        if not (len(arrivals.at) or heard.deleted or heard.confirmed):
-            return self._nothing()
         told = Telling()
+        self._hear(heard, first)
+        if heard.quiet and arrivals.below is None:
+            if not len(arrivals.at):
+                return self._nothing()
+            if self._rest.takes(arrivals.batch):
+                self.finality.settled = max(self.finality.settled, self._rest.settled)
+                return self._settle(told)
+        unit = self.unit
         row = self._row
         self._row += len(arrivals.at)
-        answer = self.unit.feed(arrivals.batch)
+        answer = unit.feed(arrivals.batch)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
@@ -120,8 +127,29 @@ class Stage:
         if not quiet:
             last = int(arrivals.at[-1]) if len(arrivals.at) else first
             self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
-            self.tactic.tidy(self.unit.held_rows)
-        return self._settle(told)
+            self.tactic.tidy(unit.held_rows)
+        news = self._settle(told)
+        self._rest.begin(NEVER if self._listens else unit.still_until, *self._outputs.path.end)
+        return news
+
+    @property
+    def unit(self) -> OrderingUnit:
+        """The ordering unit, with everything that has arrived."""
+        if self._rest.aside:
+            self._outputs.path = Path(self._rest.end)
+            self._row += len(self._unit.feed(self._rest.wake()).clock)
+        return self._unit
+
+    @property
+    def clock(self) -> int | None:
+        """Stream time; None before the first clock event."""
+        return self._rest.clock if self._rest.aside else self._unit.clock
+
+    @property
+    def _listens(self) -> bool:
+        """Whether a clock event may matter to it although the unit hands out nothing."""
+        timed = self.tactic.passed is not None
+        return timed or bool(self._observers or self.finality.open or self._failures)
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
@@ -135,10 +163,11 @@ class Stage:
 
     def _hear(self, heard: Heard, first: int) -> None:
         """Take note of what the stages below have taken back, confirmed and published."""
-        finality = self.finality
-        unsure = finality.unsure
+        finality, unsure = self.finality, self.finality.unsure
         if heard.may_change_from is not None:
             finality.below = heard.may_change_from
+        if heard.quiet:
+            return
         for output in heard.deleted:
             unsure.pop(output.id, None)
             if output.id in self._lateness.aside:
@@ -391,26 +420,6 @@ class Stage:
         outputs = Outputs.resumed(kept["outputs"])
         self.finality.reopen(outputs, kept["open"])
         self.tactic.resume(kept["tactic"], Remembered(outputs))
-
-
-class _Meter:
-    """Measures what a stage does between two readings."""
-
-    def __init__(self, counts: StageCounts) -> None:
-        self._counts = counts
-        self._before = (0.0, 0.0, 0)
-        self.last: Load | None = None
-
-    def read(self, slack: int) -> Load:
-        counts, before = self._counts, self._before
-        self._before = (counts.busy, counts.replaying, counts.handled)
-        self.last = Load(
-            busy=counts.busy - before[0],
-            replaying=counts.replaying - before[1],
-            released=counts.handled - before[2],
-            slack=slack,
-        )
-        return self.last
 
 
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:

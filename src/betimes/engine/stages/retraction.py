@@ -75,8 +75,8 @@ class Retraction:
             self.on_demand = self._gain >= self._cost
             self._pause = _PAUSE if self.on_demand else min(2 * self._pause, _LONGEST)
             self.reason = (
-                f"{'on demand' if self.on_demand else 'full'}: {self._replays} replays spared "
-                f"{self._spared} events, worth {self._gain * 1e3:.2g} ms; comparing states took "
-                f"{self._cost * 1e3:.2g} ms"
+                f"{'on demand' if self.on_demand else 'full'}: in {self._replays} replays "
+                f"{self._spared} events were spared, worth {self._gain * 1e3:.2g} ms; comparing "
+                f"states took {self._cost * 1e3:.2g} ms"
             )
         self._begin()
