@@ -88,7 +88,7 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        self._rest = Rest(setting)
+        self._rest = Rest()
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -109,7 +109,7 @@ class Stage:
         if heard.quiet and arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            if self._rest.takes(arrivals.batch):
+            if not len(arrivals.wanted) and self._rest.takes(arrivals.batch):
                 self.finality.settled = max(self.finality.settled, self._rest.settled)
                 return self._settle(told)
         unit = self.unit

@@ -9,7 +9,6 @@ looks at it: where a stream is cut makes no difference to a unit.
 
 from __future__ import annotations
 
-from betimes.engine.stages.tactic import Setting
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK
 from betimes.ordering import NEVER
@@ -21,10 +20,9 @@ _MOST = 256
 class Rest:
     """Clock events that were put aside, and how far the clock has come with them."""
 
-    __slots__ = ("_masks", "_slack", "_until", "aside", "clock")
+    __slots__ = ("_slack", "_until", "aside", "clock")
 
-    def __init__(self, setting: Setting) -> None:
-        self._masks = setting.masks
+    def __init__(self) -> None:
         self.aside: list[EventBatch] = []
         self.clock = NEVER
         self._slack = 0
@@ -35,15 +33,12 @@ class Rest:
         self._until, self.clock, self._slack = until, clock, slack
 
     def takes(self, batch: EventBatch) -> bool:
-        """Whether what arrives can be put aside; if so, it is."""
+        """Whether clock events can be put aside; if so, they are."""
         if self._until == NEVER or len(self.aside) == _MOST or TICK in batch.types:
             return False
-        ts, (taken, _) = batch.ts, self._masks(batch.types)
-        if len(ts) == 1:
-            newest, wanted = ts.item(0), taken[batch.codes.item(0)]
-        else:
-            newest, wanted = int(ts.max()), any(taken)
-        if wanted or newest > self._until:
+        ts = batch.ts
+        newest = ts.item(0) if len(ts) == 1 else int(ts.max())
+        if newest > self._until:
             return False
         self.aside.append(batch)
         self.clock = max(self.clock, newest)
