@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.model import Derived, Event, EventBatch
-from betimes.model.change import Change, fold
+from betimes.model.change import Change, content, fold
 from betimes.model.detector import DetectorError
 from betimes.model.errors import EventError
 from betimes.patterns import pattern
@@ -198,3 +201,50 @@ def test_a_type_must_be_text_that_can_be_written() -> None:
     for events in (Event(HALF, 1), [Event("A", 1), Event(HALF, 1)]):
         with pytest.raises(EventError, match=r"the type is not text, got '\\ud800'"):
             Engine(pairs()).feed(events)
+
+
+class Repeat:
+    """Publishes what it gets, event by event."""
+
+    def on_batch(self, batch: EventBatch) -> list[Derived]:
+        return [
+            Derived("echo", rows=[row], payload={n: [v] for n, v in event.payload.items()})
+            for row, event in enumerate(batch)
+        ]
+
+
+COLUMNS: dict[str, st.SearchStrategy[Any]] = {
+    "whole": st.integers(0, 5),
+    "float": st.floats(0, 5),
+    "null": st.one_of(st.none(), st.integers(0, 5)),
+    "text": st.sampled_from(["a", "b"]),
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[pa.Table]:
+    """A stream in tables whose columns come and go, and change their types."""
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        kinds = draw(st.dictionaries(st.sampled_from("vw"), st.sampled_from([*COLUMNS])))
+        count = draw(st.integers(1, 4))
+        columns = {
+            name: [draw(COLUMNS[kind]) for _ in range(count)] for name, kind in kinds.items()
+        }
+        times = draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))
+        types = draw(st.lists(st.sampled_from("AX"), min_size=count, max_size=count))
+        found.append(pa.table({"ts": times, "type": types, **columns}))
+    return found
+
+
+@given(tables(), st.sampled_from([0.0, 0.5, 1.0]))
+def test_an_event_keeps_its_columns_whatever_it_is_handed_over_with(
+    stream: list[pa.Table], attenuation: float
+) -> None:
+    hierarchy = Hierarchy(clock="X")
+    hierarchy.add(Repeat, on="A", emits="echo")
+    engine = Engine(hierarchy, attenuation=attenuation, slack="100us")
+    changes = [change for events in stream for change in engine.feed(events)]
+    events = [event for each in stream for event in EventBatch.from_arrow(each)]
+    sent = [Event("echo", event.ts, event.payload) for event in events if event.type == "A"]
+    assert fold([*changes, *engine.finish()]) == Counter(map(content, sent))

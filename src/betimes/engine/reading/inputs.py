@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.model.arrays import in_arrays
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded, pick
 from betimes.model.errors import EventError
@@ -153,7 +154,7 @@ def selected(
         names = payload.column_names
         known = [name for name in columns if name in names]
         batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
-        part = _taken(batch, rows)
+        part = _taken(in_arrays(batch), rows)
         if len(part) and len(known) < len(columns):
             missing = next(name for name in columns if name not in known)
             raise EventError(
