@@ -21,7 +21,6 @@ _CHUNK = 8192
 
 NOTHING: Ints = np.empty((4, 0), np.int64)
 NOBODY: Ints = np.empty(0, np.int64)
-_ONE: Ints = np.zeros(1, np.int64)
 
 
 class Step(msgspec.Struct, gc=False):
@@ -161,7 +160,7 @@ class Loop:
     ) -> tuple[int, int, int, int, int]:
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
             self.state, self.floats, types, self.waiting, self.window, self._buffer,
-            ts, codes, heads, _ONE if len(ts) == 1 else _sorted(types, ts, codes),
+            ts, codes, heads, NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,
         )  # fmt: skip
         return a, b, c, d, e

@@ -111,7 +111,7 @@ class WaitingRoom(Generic[W]):
                 return events.pick(index), None
         index = _positions(known, rows)
         mine = index >= 0
-        if mine.all():
+        if np.count_nonzero(mine) == len(mine):
             return events.pick(index), None
         return events.pick(index[mine]), mine
 

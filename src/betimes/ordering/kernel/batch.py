@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from betimes.model.compiling import compiled
-from betimes.ordering.kernel.buffer import find_successors, merge, take_out
+from betimes.ordering.kernel.buffer import find_successors, merge, sort_few, take_out
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, ATTENUATION, BUFFERED, Codes, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
+    ARRIVALS, ATTENUATION, Codes, FEW, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
     N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
-    QUANTILE, RELEASED, ROLE, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
+    QUANTILE, RELEASED, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
 )  # fmt: skip
 from betimes.ordering.kernel.path import walk
 from betimes.ordering.kernel.release import find_late, release_early, release_in_time
@@ -22,6 +22,8 @@ def feed(
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch: `order` lists the events to be buffered, sorted by (ts, arrival).
 
+    The order of few events is found here, and `order` is ignored.
+
     `out` receives the released (from `start` on), the replayed and the settled events; `side` the
     rows of rejected and of late events, each list after its length; `work[:3]` the path. Returns
     the counts of released, replayed and settled events (-1 if the settled ones are the released
@@ -29,8 +31,8 @@ def feed(
     buffer, the clock and the slack.
     """
     n = len(ts)
-    if n == 1 and not types[ROLE, codes[0]] & BUFFERED:
-        order = order[:0]
+    if n <= FEW:
+        order = sort_few(types, ts, codes)
     path, spare, reach = work[:3, :n], work[3, :n], work[4:6, :n]
     state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
     side[0, 0] = side[1, 0] = 0

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from betimes.model.compiling import compiled
-from betimes.ordering.kernel.layout import ARRIVALS, CODE, FAR, HEAD, ROW, SIZE, TS, Codes, Ints
+
+from betimes.ordering.kernel.layout import (  # isort: skip
+    ARRIVALS, BUFFERED, CODE, Codes, FAR, HEAD, Ints, ROLE, ROW, SIZE, TS,
+)  # fmt: skip
+
+
+@compiled
+def sort_few(types: Ints, ts: Ints, codes: Codes) -> Ints:
+    """The indices of the events to be buffered, sorted by (ts, arrival).
+
+    By insertion: they are nearly sorted, and calling NumPy would cost more than all of this.
+    """
+    order = np.empty(len(ts), np.int64)
+    count = 0
+    for i in range(len(ts)):
+        if types[ROLE, codes[i]] & BUFFERED:
+            place = count
+            while place > 0 and ts[order[place - 1]] > ts[i]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+            count += 1
+    return order[:count]
 
 
 @compiled

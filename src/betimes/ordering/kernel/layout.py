@@ -12,6 +12,8 @@ Floats = npt.NDArray[np.float64]
 NEVER = -(2**63)
 FAR = 2**63 - 1
 CONFIRM = 3
+FEW = 128
+"""Up to this many events are sorted by insertion."""
 FADE = 1.0 / 256.0
 """Weight of the newest delay in the running mean and deviation: about 256 delays are "recent"."""
 
