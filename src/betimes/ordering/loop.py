@@ -169,15 +169,20 @@ class Loop:
     def still_until(self) -> int:
         """Up to this time, clock events only move the clock; NEVER if they may do more.
 
-        They may if anything is held, waits to be measured, or is in doubt, and if the policy
-        changes the slack as time passes.
+        Beyond it, one may be in doubt, measure a delay larger than any before, or release an event.
+        Other policies change the slack as time passes.
         """
-        if self.state.item(kernel.SIZE) or self.suspects or not self._learns_at_delays:
+        item, attenuation = self.state.item, self.floats.item(kernel.ATTENUATION)
+        held, released = item(kernel.SIZE), item(kernel.RELEASED)
+        if not self._learns_at_delays or self.suspects or (released and attenuation >= 1.0):
             return kernel.NEVER
-        waits = (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)
-        if any(self.state.item(field) != kernel.FAR for field in waits):
-            return kernel.NEVER
-        return self.clock + self.state.item(kernel.MAX_SKEW)
+        until, oldest = self.clock + item(kernel.MAX_SKEW), item(kernel.OLDEST_WAITING)
+        if oldest != kernel.FAR:
+            until = min(until, oldest + item(kernel.TOP))
+        if held > released:
+            first = self._buffer.item(kernel.TS, item(kernel.HEAD) + released)
+            until = min(until, first + kernel.holding_time(attenuation, self.slack) - 1)
+        return until
 
     def drain(self) -> Step:
         """Hand out and settle everything in the buffer."""

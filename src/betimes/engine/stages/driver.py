@@ -88,7 +88,8 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        self._rest = Rest()
+        allowed = not (observers or self.tactic.passed is not None)
+        self._rest = Rest(setting, unit, allowed=allowed)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -109,7 +110,7 @@ class Stage:
         if heard.quiet and arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            if not len(arrivals.wanted) and self._rest.takes(arrivals.batch):
+            if self._rest.takes(arrivals.batch, self._outputs.path.end):
                 self.finality.settled = max(self.finality.settled, self._rest.settled)
                 return self._settle(told)
         unit = self.unit
@@ -128,28 +129,22 @@ class Stage:
             last = int(arrivals.at[-1]) if len(arrivals.at) else first
             self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
             self.tactic.tidy(unit.held_rows)
-        news = self._settle(told)
-        self._rest.begin(NEVER if self._listens else unit.still_until, *self._outputs.path.end)
-        return news
+        return self._settle(told)
 
     @property
     def unit(self) -> OrderingUnit:
         """The ordering unit, with everything that has arrived."""
-        if self._rest.aside:
-            self._outputs.path = Path(self._rest.end)
-            self._row += len(self._unit.feed(self._rest.wake()).clock)
+        rest = self._rest
+        if rest.aside:
+            self._row += sum(map(len, rest.aside))
+            self._outputs.path = Path(rest.wake())
+        rest.disturb()
         return self._unit
 
     @property
     def clock(self) -> int | None:
         """Stream time; None before the first clock event."""
         return self._rest.clock if self._rest.aside else self._unit.clock
-
-    @property
-    def _listens(self) -> bool:
-        """Whether a clock event may matter to it although the unit hands out nothing."""
-        timed = self.tactic.passed is not None
-        return timed or bool(self._observers or self.finality.open or self._failures)
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
@@ -202,11 +197,10 @@ class Stage:
             finality.unsure.clear()
         moment = Moment(finality.certain(), finality.final_to, finality.reach, last, time)
         for each in self.tactic.handle(events, moment):
-            if type(each) is Outputs:
-                if len(each):
-                    told.made.append(each)
-            else:
+            if isinstance(each, Replay):
                 self._republish(each, told)
+            elif len(each):
+                told.made.append(each)
 
     # Order
 
@@ -427,8 +421,7 @@ def _steady(clock: Ints, slack: Ints, told: int) -> bool:
     """Whether the clock is known throughout, and the slack does not change."""
     if len(clock) == 1:
         return clock.item(0) != NEVER and slack.item(0) == told
-    # Counting is the fastest question that one can ask a small array.
-    return not (np.count_nonzero(clock == NEVER) or np.count_nonzero(slack != told))
+    return bool(clock.min() != NEVER and (slack == told).all())
 
 
 def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:

@@ -55,11 +55,6 @@ class Finality:
         """The earliest cause of an open output, or earlier."""
         self._dated_back = 0
 
-    @property
-    def open(self) -> bool:
-        """Whether there are outputs that are not final yet."""
-        return bool(self._open)
-
     def certain(self) -> int:
         """Only an event delayed by more than the slack can disturb events up to this time."""
         unsure = self.unsure

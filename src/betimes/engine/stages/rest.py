@@ -1,17 +1,20 @@
 """Rest: a stage at which nothing happens except that its clock moves.
 
 Most upper stages wait for something to be found below. Until then, only clock events arrive, in a
-live stream one by one. If the unit holds nothing, waits to measure nothing and doubts nothing, and
-no output of the stage is open, a clock event moves the clock, and with it how far order is certain,
-and does nothing else. Such events are put aside, and the unit gets them in one batch before anybody
-looks at it: where a stream is cut makes no difference to a unit.
+live stream one by one. The unit says up to which time these release nothing, teach it nothing and
+leave no doubt. They move the clock, and with it how far order is certain, and do nothing else. Such
+events are put aside, and the unit gets them in one batch before anybody looks at it: where a stream
+is cut makes no difference to a unit.
+
+A detector with deadlines never rests, because time passes for it, nor does a stage with observers.
 """
 
 from __future__ import annotations
 
+from betimes.engine.stages.tactic import Setting
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK
-from betimes.ordering import NEVER
+from betimes.ordering import NEVER, OrderingUnit
 
 _MOST = 256
 """The unit gets what was put aside at the latest after this many batches."""
@@ -20,28 +23,35 @@ _MOST = 256
 class Rest:
     """Clock events that were put aside, and how far the clock has come with them."""
 
-    __slots__ = ("_slack", "_until", "aside", "clock")
+    __slots__ = ("_allowed", "_masks", "_slack", "_unit", "_until", "aside", "clock")
 
-    def __init__(self) -> None:
+    def __init__(self, setting: Setting, unit: OrderingUnit, *, allowed: bool) -> None:
+        self._masks = setting.masks
+        self._unit = unit
+        self._allowed = allowed
         self.aside: list[EventBatch] = []
         self.clock = NEVER
         self._slack = 0
-        self._until = NEVER
+        self._until: int | None = None
+        """Up to which time clock events can be put aside; None if the unit has to be asked."""
 
-    def begin(self, until: int, clock: int, slack: int) -> None:
-        """Up to the time `until`, clock events will only move the clock; NEVER if they do more."""
-        self._until, self.clock, self._slack = until, clock, slack
+    def takes(self, batch: EventBatch, end: tuple[int, int]) -> bool:
+        """Whether what arrives can be put aside; if so, it is.
 
-    def takes(self, batch: EventBatch) -> bool:
-        """Whether clock events can be put aside; if so, they are."""
-        if self._until == NEVER or len(self.aside) == _MOST or TICK in batch.types:
+        `end` is clock and slack after what the unit got last.
+        """
+        if not self._allowed or len(self.aside) == _MOST or TICK in batch.types:
             return False
-        ts = batch.ts
-        newest = ts.item(0) if len(ts) == 1 else int(ts.max())
-        if newest > self._until:
+        ts, (taken, _) = batch.ts, self._masks(batch.types)
+        if taken[batch.codes.item(0)] if len(ts) == 1 else any(taken):
+            return False
+        if self._until is None:
+            self._until, (self.clock, self._slack) = self._unit.still_until, end
+        clock = max(self.clock, ts.item(0) if len(ts) == 1 else int(ts.max()))
+        if clock > self._until:
             return False
         self.aside.append(batch)
-        self.clock = max(self.clock, newest)
+        self.clock = clock
         return True
 
     @property
@@ -49,12 +59,12 @@ class Rest:
         """Up to where order is certain; until something was learned, the newest instant is open."""
         return self.clock - max(self._slack, 1)
 
-    @property
-    def end(self) -> tuple[int, int]:
-        """Clock and slack now."""
+    def wake(self) -> tuple[int, int]:
+        """Give the unit what was put aside; return clock and slack."""
+        aside, self.aside, self._until = self.aside, [], None
+        self._unit.feed(EventBatch.concat(aside))
         return self.clock, self._slack
 
-    def wake(self) -> EventBatch:
-        """What was put aside."""
-        aside, self.aside = self.aside, []
-        return EventBatch.concat(aside)
+    def disturb(self) -> None:
+        """Somebody may change the unit."""
+        self._until = None
