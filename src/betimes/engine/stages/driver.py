@@ -51,6 +51,9 @@ from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.ordering.loop import Step
 
+_SILENCE = Telling()
+"""Nothing is told."""
+
 
 class Stage:
     """One detector, its ordering unit, and the tactic that runs it.
@@ -105,15 +108,17 @@ class Stage:
 
     def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
         """Take in what arrives in a batch; `first` is the number of its first arrival."""
-        told = Telling()
-        self._hear(heard, first)
-        if heard.quiet and arrivals.below is None:
+        if heard.may_change_from is not None:
+            self.finality.below = heard.may_change_from
+        if not heard.quiet:
+            self._hear(heard, first)
+        elif arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
             if self._rest.takes(arrivals.batch, self._outputs.path.end):
                 self.finality.settled = max(self.finality.settled, self._rest.settled)
-                return self._settle(told)
-        unit = self.unit
+                return self._settle(_SILENCE)
+        told, unit = Telling(), self.unit
         row = self._row
         self._row += len(arrivals.at)
         answer = unit.feed(arrivals.batch)
@@ -159,10 +164,6 @@ class Stage:
     def _hear(self, heard: Heard, first: int) -> None:
         """Take note of what the stages below have taken back, confirmed and published."""
         finality, unsure = self.finality, self.finality.unsure
-        if heard.may_change_from is not None:
-            finality.below = heard.may_change_from
-        if heard.quiet:
-            return
         for output in heard.deleted:
             unsure.pop(output.id, None)
             if output.id in self._lateness.aside:
@@ -228,7 +229,7 @@ class Stage:
         if not repairs:
             self._lateness.note(arrivals, certain, finality.settled, row)
         finality.settled = max(finality.settled, int(certain.max()))
-        if slack[-1] != slack_before or self.unit.policy != "largest":
+        if slack[-1] != slack_before or self._unit.policy != "largest":
             known = np.where(clock == NEVER, 0, slack)
             for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
@@ -256,13 +257,13 @@ class Stage:
         passed = self.tactic.passed
         if passed is None:
             return NOTHING
-        waited = holding_times(self.unit.attenuation, slack)
+        waited = holding_times(self._unit.attenuation, slack)
         bounds = np.concatenate(([passed], np.where(clock == NEVER, -1, clock) - waited))
         return np.maximum.accumulate(bounds)
 
     def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, told: Telling) -> None:
         """Report clock events that were rejected; remember those that still may be."""
-        rejected, open_ = answer.step.rejected, self.unit.suspect_rows
+        rejected, open_ = answer.step.rejected, self._unit.suspect_rows
         if not (len(rejected) or open_ or self._suspects):
             return
         for number in rejected.tolist():
@@ -312,8 +313,8 @@ class Stage:
         """Outputs are published or become final; what nobody can ask for any more is forgotten."""
         finality, before = self.finality, self.finality.reach
         made = gone = NO_OUTPUTS
-        final = None
-        if not told.nothing:
+        final, nothing = None, told.nothing
+        if not nothing:
             made, gone = told.outputs()
             if len(gone):
                 finality.withdraw(gone)
@@ -335,7 +336,7 @@ class Stage:
             if len(made):
                 observer.made(self, made)
             observer.settled(self, finality.final_to)
-        if told.nothing and confirmed is NO_OUTPUTS:
+        if nothing and confirmed is NO_OUTPUTS:
             return self._nothing()
         return told.news(made, final, confirmed, finality.may_change_from(), reach)
 

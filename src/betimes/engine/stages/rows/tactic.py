@@ -19,7 +19,15 @@ from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.tactic import Disturbance, Ints, Joined, Moment, Setting, Told
+from betimes.engine.stages.tactic import (
+    NOTHING,
+    Disturbance,
+    Ints,
+    Joined,
+    Moment,
+    Setting,
+    Told,
+)
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
@@ -37,6 +45,7 @@ class RowTactic:
         self._history = self._handling.history
         self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._below = FromBelow()
+        self._no_groups: list[Any] | None = [] if setting.grouped else None
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
 
@@ -49,12 +58,15 @@ class RowTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
         part, at = inputs.columns(sees)
-        events, groups = inputs.events(on), inputs.groups_of(on)
-        keys = self._keys(events, None if groups is None else groups.spelled())
 
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]
 
+        if True not in on:
+            # Most upper stages only need the clock.
+            return Arrivals(part, at, NOTHING, [], self._keys([], self._no_groups), event)
+        events, groups = inputs.events(on), inputs.groups_of(on)
+        keys = self._keys(events, None if groups is None else groups.spelled())
         return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
