@@ -95,6 +95,8 @@ class Handling:
         self._reopened: set[Any] = set()
         """Keys that went back in this batch: deadlines that have passed have to pass again."""
         self._is_batch = setting.node.maker.kind == "batch"
+        self._simple = not (self.timed or self._is_batch)
+        """Whether its detectors only know events, which they get one by one."""
         self._setting = setting
         self._outputs = setting.outputs
         self._failures = setting.failures
@@ -152,6 +154,38 @@ class Handling:
             mine += [make(event, n, place, cause, at, key) for n, event in enumerate(items)]
             segment.outputs.setdefault(key, []).extend(mine)
             yield mine
+
+    def follows(self, key: Any, place: Place) -> bool:
+        """Whether everything that was handled for a key is certainly before a place."""
+        if not self._simple:
+            return False
+        for segment in reversed(self.history.segments):
+            if key in segment.undo:
+                rows, columns = segment.rows(key), segment.columns
+                return bool(rows) and columns is not None and columns.place(rows[-1]) < place
+            if segment.start <= place:
+                return True
+        return True
+
+    def follow(
+        self, number: int, key: Any, place: Place, event: Event, at: int
+    ) -> list[Output] | None:
+        """Handle an event of this segment that follows all others of its key.
+
+        If the detector fails, the answer is None, and the key has to go back.
+        """
+        segments = self.history.segments[: number + 1]
+        method = self.detectors.touch(segments, key)
+        try:
+            _, made = self.execution.runner.run(method, [event])
+        except DetectorFailed:
+            return None
+        self._setting.counts.handled += 1
+        if made:
+            make, outputs = self._outputs.make, segments[-1].outputs.setdefault(key, [])
+            made = [make(each, n, place, event.type, at, key) for n, each in enumerate(made)]
+            outputs += made
+        return made
 
     def _run_forward(self, segment: RowSegment, events: EventRows) -> Made:
         """Hand events to their detectors; if one fails, do it again with care."""

@@ -155,14 +155,28 @@ class RowTactic:
         else:
             known.add(disturbance)
 
-    def _disturb_all(self, late: EventRows, final_to: int) -> None:
-        """Put events that land before handled ones in their places; their keys have to go back."""
-        found, keys = self._history.insert(late), late.keys or [None] * len(late)
-        rows = zip(found, late.places(), keys, late.events, strict=True)
-        for segment, place, key, event in rows:
+    def _put_behind(self, late: EventRows, final_to: int) -> list[Output]:
+        """Put events that land before handled ones in their places.
+
+        Their keys have to go back, unless only events of other keys come after them: these events
+        are handled at once. Returns what was made from them.
+        """
+        handling, made, newest = self._handling, list[Output](), dict[Any, int]()
+        places, keys = late.places(), late.keys or [None] * len(late)
+        follow = [handling.follows(key, place) for key, place in zip(keys, places, strict=True)]
+        found = self._history.insert(late)
+        rows = zip(found, places, keys, late.events, late.at.tolist(), follow, strict=True)
+        for segment, place, key, event, at, follows in rows:
+            if follows and key not in self._disturbed:
+                newest[key] = max(at, newest.get(key, -1))
+                outputs = handling.follow(segment, key, place, event, newest[key])
+                if outputs is not None:
+                    made += outputs
+                    continue
             breach = place[0] <= final_to
             disturbance = Disturbance(segment, segment, place, ("late", event), -1, breach)
             self._disturb(key, disturbance)
+        return made
 
     # Handling events
 
@@ -175,7 +189,7 @@ class RowTactic:
             events = events.sorted()
         behind = events.count_before(history.last)
         if behind:
-            self._disturb_all(events.part(0, behind), moment.final_to)
+            yield Outputs.of(self._put_behind(events.part(0, behind), moment.final_to))
         if disturbed:
             yield from self._replay_all()
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
