@@ -92,7 +92,7 @@ class Stage:
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
         allowed = not (observers or self.tactic.passed is not None)
-        self._rest = Rest(setting, unit, allowed=allowed)
+        self._rest = Rest(unit, allowed=allowed)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -115,7 +115,8 @@ class Stage:
         elif arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            if self._rest.takes(arrivals.batch, self._outputs.path.end):
+            idle = not len(arrivals.wanted)
+            if idle and self._rest.takes(arrivals.batch, self._outputs.path.end):
                 self.finality.settled = max(self.finality.settled, self._rest.settled)
                 return self._settle(_SILENCE)
         told, unit = Telling(), self.unit

@@ -11,7 +11,6 @@ A detector with deadlines never rests, because time passes for it, nor does a st
 
 from __future__ import annotations
 
-from betimes.engine.stages.tactic import Setting
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK
 from betimes.ordering import NEVER, OrderingUnit
@@ -23,10 +22,9 @@ _MOST = 256
 class Rest:
     """Clock events that were put aside, and how far the clock has come with them."""
 
-    __slots__ = ("_allowed", "_masks", "_slack", "_unit", "_until", "aside", "clock")
+    __slots__ = ("_allowed", "_slack", "_unit", "_until", "aside", "clock")
 
-    def __init__(self, setting: Setting, unit: OrderingUnit, *, allowed: bool) -> None:
-        self._masks = setting.masks
+    def __init__(self, unit: OrderingUnit, *, allowed: bool) -> None:
         self._unit = unit
         self._allowed = allowed
         self.aside: list[EventBatch] = []
@@ -36,15 +34,13 @@ class Rest:
         """Up to which time clock events can be put aside; None if the unit has to be asked."""
 
     def takes(self, batch: EventBatch, end: tuple[int, int]) -> bool:
-        """Whether what arrives can be put aside; if so, it is.
+        """Whether clock events can be put aside; if so, they are.
 
         `end` is clock and slack after what the unit got last.
         """
         if not self._allowed or len(self.aside) == _MOST or TICK in batch.types:
             return False
-        ts, (taken, _) = batch.ts, self._masks(batch.types)
-        if taken[batch.codes.item(0)] if len(ts) == 1 else any(taken):
-            return False
+        ts = batch.ts
         if self._until is None:
             self._until, (self.clock, self._slack) = self._unit.still_until, end
         clock = max(self.clock, ts.item(0) if len(ts) == 1 else int(ts.max()))
