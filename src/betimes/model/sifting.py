@@ -13,6 +13,9 @@ from betimes.model.times import Rejected
 
 Codes = npt.NDArray[np.int32]
 
+_FEW = 32
+"""Names that are looked for one by one."""
+
 
 def plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any]:
     """The type column as text, whatever its encoding."""
@@ -72,15 +75,28 @@ def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
 
 def encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
     """A number for each name, in order of first appearance."""
-    if pa.types.is_dictionary(names.type):
-        whole = in_one(names.unify_dictionaries())
-        encoded = whole.indices.dictionary_encode()
-        values = whole.dictionary.take(encoded.dictionary)
-    else:
+    if not pa.types.is_dictionary(names.type):
         encoded = in_one(names).dictionary_encode()
-        values = encoded.dictionary
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(map(str, values.to_pylist()))
+        return encoded.indices.to_numpy(), tuple(encoded.dictionary.to_pylist())
+    whole = in_one(names.unify_dictionaries())
+    codes = whole.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    order = _by_appearance(codes, len(whole.dictionary))
+    if order != [*range(len(order))]:
+        numbers = np.zeros(len(whole.dictionary), np.int32)
+        numbers[order] = np.arange(len(order))
+        codes = numbers[codes]
+    return codes, tuple(whole.dictionary.take(pa.array(order, pa.int64())).to_pylist())
+
+
+def _by_appearance(codes: Codes, count: int) -> list[int]:
+    """The numbers below `count` that occur, in order of first appearance."""
+    if count > _FEW or not len(codes):
+        appeared: list[int] = np.asarray(pa.array(codes).unique()).tolist()
+        return appeared
+    # To compare a column with one number is so fast that doing it a few times beats hashing.
+    first = [int((codes == code).argmax()) for code in range(count)]
+    found = [code for code in range(count) if codes[first[code]] == code]
+    return sorted(found, key=first.__getitem__)
 
 
 def in_one(column: pa.ChunkedArray[Any]) -> Any:

@@ -295,10 +295,10 @@ class Loop:
 
 def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     """The indices of the events to be buffered, sorted by (ts, arrival)."""
-    buffered = types[kernel.ROLE] & kernel.BUFFERED
+    buffered = (types[kernel.ROLE] & kernel.BUFFERED).astype(bool)
     if buffered.all():
         return ts.argsort(kind="stable")
-    mine: Ints = buffered[codes].nonzero()[0]
+    mine: Ints = buffered.take(codes).nonzero()[0]
     return mine[ts[mine].argsort(kind="stable")] if len(mine) > 1 else mine
 
 
