@@ -117,8 +117,7 @@ class Host:
         return dict.fromkeys(batch.column(str(options.by))) if by_key else (None,)
 
     def _rows(self, changes: ChangeBatch) -> pa.Table:
-        if len(changes):
-            self._last = changes[-1].seq + self._rejected
+        self._last += len(changes)
         return change_rows(
             changes, slot=self.slot, skip=self._rejected, results=self.setup.results
         )  # fmt: skip

@@ -36,7 +36,7 @@ def change_rows(changes: ChangeBatch, *, slot: int, skip: int, results: str) -> 
         table = table.set_column(place, "seq", pc.add(table["seq"], skip))
     if results == "final" and len(table):
         table = only_final(table)
-    return table.add_column(0, SLOT, pa.array([slot] * len(table), pa.int32()))
+    return table.add_column(0, SLOT, pa.repeat(pa.scalar(slot, pa.int32()), len(table)))
 
 
 def rejected_rows(bad: Sequence[BadRow], *, slot: int, after: int) -> pa.Table:
