@@ -90,13 +90,15 @@ class Loop:
         state[kernel.FLOOR], state[kernel.FLOOR_LEFT] = start, policy.window if start else 0
         for field in (
             kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
-            kernel.KEPT_FROM, kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
+            kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
         ):  # fmt: skip
             state[field] = kernel.NEVER
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
         self._quantile = policy.name == "quantile"
         self._learns_at_delays = policy.name == "largest" and not policy.margin
-        self.window = np.zeros((2, policy.window if self._quantile else 1), np.int64)
+        self.window = np.zeros(kernel.BUCKETS if self._quantile else 1, np.int64)
+        state[kernel.GAIN] = 1 << kernel.GAIN_BITS
+        floats[kernel.ALLOWANCE] = kernel.FIRST_ALLOWANCE
         self.waiting = np.empty(_ROOM, np.int64)
         self._buffer = np.empty((3, _ROOM), np.int64)
         self._end = 0
