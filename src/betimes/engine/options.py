@@ -58,7 +58,7 @@ class EngineOptions:
     min_slack: Duration = 0
     max_slack: Duration | None = None
     max_late: float = 0.01
-    decay: Duration = "60s"
+    decay: Duration | None = None
     max_skew: Duration | None = "1h"
     late: str = "repair"
     retention: Duration = "32 MB"
@@ -178,7 +178,7 @@ class EngineOptions:
             "min_slack": "fixed" if policy.label == "fixed" else exact(policy.min),
             "max_slack": "fixed" if policy.label == "fixed" else exact(policy.max),
             "max_late": repr(policy.max_late) if policy.label == "quantile" else "not used",
-            "decay": exact(policy.decay) if policy.label == "decaying" else "not used",
+            "decay": policy.fading if policy.label == "decaying" else "not used",
             "max_skew": exact(microseconds(self.max_skew or 0)),
             "late": self.late,
             "retention": self.kept.kind,

@@ -84,7 +84,7 @@ class Loop:
         state[kernel.SLACK] = known = min(max(start, policy.min), policy.max)
         state[kernel.MAX_SKEW], state[kernel.WINDOW] = max_skew, policy.window
         floats[kernel.MARGIN], floats[kernel.ATTENUATION] = policy.margin, 1.0
-        floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay, policy.max_late
+        floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay or 0, policy.max_late
         # To each policy, `start` is what it would have learned from one delay of that length.
         floats[kernel.BASE] = start
         state[kernel.FLOOR], state[kernel.FLOOR_LEFT] = start, policy.window if start else 0

@@ -86,7 +86,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         margin: float = 0.0,
         min_slack: Duration = 0,
         max_slack: Duration | None = None,
-        decay: Duration = "60s",
+        decay: Duration | None = None,
         max_late: float = 0.01,
         attenuation: float = 1.0,
         max_skew: Duration | None = "1h",

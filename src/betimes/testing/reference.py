@@ -208,7 +208,10 @@ class ReferenceUnit:
         learned.clock = time
         delays = [time - effective for effective in learned.waiting]
         learned.largest = max([learned.largest, *delays])
-        learned.faded = max([learned.faded / (1 + elapsed / policy.decay), *map(float, delays)])
+        constant = 60 * learned.faded if policy.decay is None else policy.decay
+        if constant:
+            learned.faded /= 1 + elapsed / constant
+        learned.faded = max([learned.faded, *map(float, delays)])
         if policy.margin:
             for delay in delays:
                 self._note_spread(delay)

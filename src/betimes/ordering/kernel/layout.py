@@ -17,6 +17,9 @@ FEW = 128
 FADE = 1.0 / 256.0
 """Weight of the newest delay in the running mean and deviation: about 256 delays are "recent"."""
 
+FOLLOW = 60.0
+"""Without a time constant of its own, a decaying slack has this many times itself."""
+
 FINE_BITS = 4
 FINE = 1 << FINE_BITS
 """Needs are counted in this many buckets per power of two, so the slack is exact to a sixteenth."""

@@ -27,7 +27,7 @@ from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ABOVE, ALLOWANCE, BASE, BUCKETS, CUT, DECAY, DECAYING, ENOUGH, FADE, FAR, FINE, FINE_BITS,
-    FLOOR, FLOOR_LEFT, Floats, GAIN, GAIN_BITS, GAIN_LEFT, Ints, LARGEST, LEAST, MARGIN, MAX_LATE,
+    FLOOR, FLOOR_LEFT, FOLLOW, Floats, GAIN, GAIN_BITS, GAIN_LEFT, Ints, LARGEST, LEAST, MARGIN, MAX_LATE,
     MAX_SLACK, MEAN, MEASUREMENTS, MIN_SLACK, MOST, NEVER, NOW, OLDEST, OLDEST_NOTICE,
     OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, SEEN, SLACK, TOP, TOTAL, UNCOUNTED, VARIANCE,
     WAITING, WINDOW,
@@ -129,7 +129,9 @@ def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> No
         if delay > state[TOP]:
             state[TOP] = delay
     if state[POLICY] == DECAYING:
-        floats[BASE] = floats[BASE] / (1.0 + elapsed / floats[DECAY])
+        constant = floats[DECAY] if floats[DECAY] > 0.0 else FOLLOW * floats[BASE]
+        if constant > 0.0:
+            floats[BASE] = floats[BASE] / (1.0 + elapsed / constant)
         if state[OLDEST_WAITING] != FAR:
             floats[BASE] = max(floats[BASE], float(now - state[OLDEST_WAITING]))
     if floats[MARGIN] > 0.0:
