@@ -374,13 +374,21 @@ class Engine:
                 "expected a new engine to restore into, but this one has already been fed; "
                 "build another Engine"
             )
-        kept = loads(unsealed(checkpoint, "the checkpoint"), "the checkpoint")
+        what = "the checkpoint"
+        kept = loads(unsealed(checkpoint, what), what)
         found = kept.get("format") if isinstance(kept, dict) else None
         instead = "start again from the beginning of the stream"
         check_format(found, FORMAT, "the checkpoint", instead)
         check_identity(self.identity(), kept["identity"], "the checkpoint", instead)
-        self._changes.seq, self._ended = kept["seq"], kept["ended"]
-        self._changes.rejected, ignored = kept["aside"]
-        self.ignored = Counter(ignored)
-        self._order.resume(kept["order"])
+        try:
+            self._changes.seq, self._ended = kept["seq"], kept["ended"]
+            self._changes.rejected, ignored = kept["aside"]
+            self.ignored = Counter(ignored)
+            self._order.resume(kept["order"])
+        except Exception as error:
+            # Its checksum is right, so somebody has put it together, or a detector refuses it.
+            self._broken = error
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(f"{what} does not fit together: {error!r}; {instead}") from error
         self._judged_unit = True

@@ -41,7 +41,7 @@ def loads(data: bytes, what: str) -> Any:
     """Read what `dumps` wrote."""
     try:
         return _unpack(msgspec.msgpack.decode(data))
-    except (msgspec.DecodeError, TypeError, ValueError, IndexError, KeyError) as error:
+    except (msgspec.DecodeError, TypeError, ValueError, LookupError, RecursionError) as error:
         raise CheckpointError(f"{what} is damaged or not a checkpoint: {error}") from error
 
 
@@ -50,13 +50,15 @@ def sealed(data: bytes) -> bytes:
     return blake2b(data, digest_size=_SEAL).digest() + data
 
 
-def unsealed(data: bytes, what: str) -> bytes:
-    """Data that `sealed` wrote; refused if a bit of it has changed."""
+def unsealed(
+    data: bytes, what: str, instead: str = "start again from the beginning of the stream"
+) -> bytes:
+    """Data that `sealed` wrote; refused if a bit of it has changed. `instead` says what to do."""
     seal, rest = data[:_SEAL], data[_SEAL:]
     if blake2b(rest, digest_size=_SEAL).digest() != seal:
         raise CheckpointError(
             f"{what} is damaged, or another version of betimes wrote it; finish the stream with "
-            "that version, or start again from the beginning of the stream"
+            f"that version, or {instead}"
         )
     return rest
 

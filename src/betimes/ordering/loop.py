@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
+from betimes.ordering.stored import check_unit
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -214,8 +215,10 @@ class Loop:
             "held": self.held.copy(),
         }
 
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` returned."""
+    def resume(self, unit: dict[str, Any]) -> None:
+        """Resume from what `state_of` returned, as part of the stored state of a unit."""
+        check_unit(unit, self)
+        kept = unit["loop"]
         held = kept["held"]
         self.state[:] = kept["state"]
         self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0

@@ -198,7 +198,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned, in a unit with the same options."""
-        self._loop.resume(kept["loop"])
+        self._loop.resume(kept)
         self._types = tuple(kept["types"])
         self._codes = {name: code for code, name in enumerate(self._types)}
         self._translations.clear()

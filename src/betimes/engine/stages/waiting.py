@@ -14,6 +14,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from betimes.model import stored
+
 Ints = npt.NDArray[np.int64]
 
 _SPARSE = 32
@@ -41,6 +43,8 @@ class Waits(Protocol):
 
     def state_of(self) -> Any:
         """Everything needed to resume elsewhere."""
+
+    def __len__(self) -> int: ...
 
 
 W = TypeVar("W", bound=Waits)
@@ -143,6 +147,9 @@ class WaitingRoom(Generic[W]):
 
     def resume(self, rows: Ints, events: W | None) -> None:
         """Resume with these events."""
+        stored.increasing(rows, "the rows of what waits")
+        count = 0 if events is None else len(events)
+        stored.require(count == len(rows), "some of what waits is missing")
         self._rows, self._events = rows, self._nothing if events is None else events
         self._size = len(rows)
 

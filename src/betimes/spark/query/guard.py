@@ -8,6 +8,7 @@ checked when the state is first read.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -72,8 +73,14 @@ class CheckpointGuard:
             self._note(ended=None)
             return
         what = f"the checkpoint at {folder.path}"
+        seal, _, note = stored.partition(b"\n")
+        if seal != _seal(note):
+            raise CheckpointError(
+                f"{what} is damaged, or another version of betimes wrote it (see {OWNER}); "
+                f"{_INSTEAD}"
+            )
         try:
-            owner = msgspec.json.decode(stored.strip().rpartition(b"\n")[2], type=Owner)
+            owner = msgspec.json.decode(note, type=Owner)
         except msgspec.DecodeError as error:
             raise CheckpointError(f"{what} is damaged: {error} in {OWNER}; {_INSTEAD}") from None
         check_format(owner.format, FORMAT, what, _INSTEAD)
@@ -91,7 +98,8 @@ class CheckpointGuard:
     def _note(self, *, ended: int | None) -> None:
         if self._folder is not None:
             owner = Owner(self._job.identity.facts, ended, FORMAT)
-            self._folder.write(OWNER, msgspec.json.encode(owner))
+            note = msgspec.json.encode(owner)
+            self._folder.write(OWNER, _seal(note) + b"\n" + note)
 
     def release(self) -> None:
         if self._folder is not None:
@@ -103,3 +111,8 @@ class CheckpointGuard:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _seal(note: bytes) -> bytes:
+    """A checksum that people can read, like the rest of the file."""
+    return blake2b(note, digest_size=16).hexdigest().encode()

@@ -21,10 +21,10 @@ from betimes.engine import CheckpointError, Hierarchy
 from betimes.host import HostState, Setup
 from betimes.host.folder import CheckpointFolder
 from betimes.model import StreamEndedError
-from betimes.model.fitting import check_identity, read_stored
+from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 2
+FORMAT = 3
 FILE = "local-run"
 _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 
@@ -89,11 +89,11 @@ class Checkpoint:
 
     def load(self) -> Saved | None:
         """What an earlier run left; refused if it is of another job or its stream has ended."""
-        stored = None if self._folder is None else self._folder.read(FILE)
-        if self._folder is None or stored is None:
+        data = None if self._folder is None else self._folder.read(FILE)
+        if self._folder is None or data is None:
             return None
         what = f"the checkpoint at {self._folder.path}"
-        saved = read_stored(stored, Saved, FORMAT, what, _INSTEAD)
+        saved = read_stored(data, Saved, FORMAT, what, _INSTEAD)
         check_identity(self._identity, saved.identity, what, _INSTEAD)
         if saved.ended:
             raise StreamEndedError(
@@ -104,7 +104,7 @@ class Checkpoint:
 
     def save(self, saved: Saved) -> None:
         if self._folder is not None:
-            self._folder.write(FILE, msgspec.msgpack.encode(saved))
+            self._folder.write(FILE, stored(saved))
 
     def forget(self) -> None:
         if self._folder is not None:

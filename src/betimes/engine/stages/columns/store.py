@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.snapshots.weights import ROW, weight_of_batch, weight_of_event
+from betimes.model import stored
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import pick
 from betimes.model.event import Event
@@ -229,7 +230,10 @@ class Store:
         """Resume from what `state_of` kept."""
         self.next = kept["next"]
         for at, numbers, ts, codes, types, payload in kept["chunks"]:
-            batch = EventBatch(ts, codes, types, read(payload))
+            batch = stored.batch(ts, codes, types, read(payload), "kept events")
+            stored.require(len(numbers) == len(ts), "numbers of kept events are missing")
+            stored.increasing(numbers, "the numbers of kept events")
+            stored.require(0 <= at < _SHELVES, "kept events are on no shelf")
             shape = batch.payload.schema if isinstance(batch.payload, pa.Table) else None
             while len(self._shelves) <= at:
                 self._shelves.append(Rows() if shape is None else Tables())

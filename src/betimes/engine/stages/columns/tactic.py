@@ -33,6 +33,7 @@ from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.shaper import Shaper
+from betimes.engine.stages.columns.stored import check_columns
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.tactic import (
     END,
@@ -430,6 +431,7 @@ class ColumnTactic:
         }
 
     def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+        check_columns(kept, self._program)
         self._segments = [
             ColumnSegment(stamp, start, events, own, undo, [outputs.next(count)])
             for stamp, start, events, own, undo, count in kept["segments"]

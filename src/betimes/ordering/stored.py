@@ -1,0 +1,70 @@
+"""Whether the stored state of an ordering unit is one that its compiled loop can work on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from betimes.model.stored import array, indices, require
+from betimes.ordering.kernel import layout as kernel
+
+if TYPE_CHECKING:
+    from betimes.ordering.loop import Loop
+
+
+def check_unit(kept: dict[str, Any], loop: Loop) -> None:
+    """Refuse a state in which the loop would read or write what is not its own.
+
+    `loop` is a new one with the same options.
+    """
+    types = kept["types"]
+    require(all(isinstance(name, str) for name in types), "types are not text")
+    require(len(set(types)) == len(types), "types are there twice")
+    array(kept["table"], np.int64, (kernel.COUNT + 1, len(types)), "the table of types")
+    _check_loop(kept["loop"], loop, len(types))
+    for block in kept["helpers"]:
+        if block is not None and "parts" in block:
+            _check_block(block, len(types))
+
+
+def _check_loop(kept: dict[str, Any], loop: Loop, types: int) -> None:
+    state = array(kept["state"], np.int64, loop.state.shape, "the state of the loop")
+    floats = array(kept["floats"], np.float64, loop.floats.shape, "the state of the loop")
+    same = (state[: kernel.NOW] == loop.state[: kernel.NOW]).all()
+    fixed = [kernel.MARGIN, kernel.DECAY, kernel.MAX_LATE]
+    require(same and (floats[fixed] == loop.floats[fixed]).all(), "its options are different ones")
+    require(0 <= floats[kernel.ATTENUATION] <= 1, "the attenuation is not one")
+    array(kept["waiting"], np.int64, (state[kernel.WAITING],), "what waits for the clock")
+    require(0 <= state[kernel.SUSPECTS] < kernel.CONFIRM, "there are too many suspects")
+    held = array(kept["held"], np.int64, (kernel.CODE + 1, None), "the buffer")
+    require(0 <= state[kernel.RELEASED] <= held.shape[1], "more is released than there is")
+    require((np.diff(held[kernel.TS]) >= 0).all(), "the buffer is not sorted")
+    indices(held[kernel.CODE], types, "the types of the buffer")
+    indices(held[kernel.ROW], int(state[kernel.ARRIVALS]), "the rows of the buffer")
+    _check_window(array(kept["window"], np.int64, loop.window.shape, "the window"), state)
+
+
+def _check_window(window: Any, state: Any) -> None:
+    """The ring, and the largest of its values, sorted; see `kernel.learning`."""
+    size, at, known = window.shape[1], state[kernel.WINDOW_AT], int(state[kernel.IN_WINDOW])
+    require(0 <= at < size and 0 <= known <= size, "the window is out of range")
+    kept = int(state[kernel.KEPT])
+    largest = np.sort(window[0, :known])
+    fits = kept == np.count_nonzero(largest >= state[kernel.KEPT_FROM])
+    fits = fits and bool((largest[known - kept :] == window[1, :kept]).all())
+    require(fits, "the window is not sorted")
+
+
+def _check_block(block: dict[str, Any], types: int) -> None:
+    seen = 0
+    for ts, codes, heads in block["parts"]:
+        array(ts, np.int64, (None,), "a block of arrivals")
+        array(heads, np.int64, ts.shape, "a block of arrivals")
+        require(isinstance(codes, np.ndarray) and codes.dtype.kind == "i", "types have no numbers")
+        require(codes.shape == ts.shape, "a block of arrivals is incomplete")
+        indices(codes, types, "the types of arrivals")
+        seen += len(ts)
+    require(block["size"] - block["missing"] == seen, "a block of arrivals is incomplete")
+    chosen = block.get("chosen")
+    require(chosen is None or 0 <= chosen < types, "the type of the clock is unknown")
