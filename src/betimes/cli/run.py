@@ -15,7 +15,7 @@ from betimes.cli.jobs.io.sources import check_source, source_of
 from betimes.cli.jobs.jobfile.conflicts import read_job
 from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import JobFile
-from betimes.cli.jobs.running.local import LocalJob, Outcome, forget
+from betimes.cli.jobs.running.local import LocalJob, Outcome
 from betimes.cli.jobs.running.on_spark import SparkJob, forget_query
 from betimes.cli.jobs.running.progress import Progress
 from betimes.cli.jobs.running.restarts import Checkpoint, identity_of, setup_of
@@ -128,9 +128,10 @@ def _run_locally(
     job: JobFile, hierarchy: Hierarchy, progress: Progress, stop: Stop, *, follow: bool, fresh: bool
 ) -> Outcome:
     sink, source = sink_of(job, Console(highlight=False)), source_of(job)
-    with Checkpoint(job.engine.checkpoint, identity_of(job, hierarchy)) as checkpoint:
+    with Checkpoint(job.engine.checkpoint, identity_of(job, hierarchy)) as checkpoint, sink:
         if fresh:
-            forget(job, checkpoint)
+            checkpoint.forget()
+            sink.forget()
         running = LocalJob(
             job, Host(setup_of(job, hierarchy)), source, sink, checkpoint, progress=progress,
             stop=stop,

@@ -100,6 +100,10 @@ class CurrentSink:
     path: str
     names: Mapping[str, str]
 
+    @property
+    def folder(self) -> str:
+        return self.path
+
     def write(self, changes: DataFrame, batch: int) -> None:
         spark = changes.sparkSession
         versions = [n for n in _versions(spark, self.path) if n < batch]

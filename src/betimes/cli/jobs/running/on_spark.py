@@ -11,15 +11,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from betimes.cli.jobs.io.files import FileSource, dataset
-from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.hierarchies import importing_from
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
@@ -29,6 +28,7 @@ from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
 from betimes.cli.speaking import say, shown
 from betimes.engine import Hierarchy
+from betimes.host.folder import CheckpointFolder, LockedFolder, SinkFolder, batches_in
 from betimes.host.tally import TALLIED, Tally
 from betimes.model import times
 
@@ -333,12 +333,29 @@ def files_per_batch(job: JobFile) -> int:
 
 
 def forget_query(job: JobFile) -> None:
-    """Remove what earlier runs of the job left on this machine, and nothing else."""
-    if job.engine.checkpoint is not None:
-        folder = Path(job.engine.checkpoint)
-        shutil.rmtree(folder / "query", ignore_errors=True)
-        shutil.rmtree(folder / "simulated", ignore_errors=True)
-        (folder / "betimes.json").unlink(missing_ok=True)
-    for path in (job.sink.path, job.sink.current):
-        for _, folder in batches_in(Path(path)) if path is not None else ():
-            shutil.rmtree(folder)
+    """Remove what earlier runs of the job left on this machine, and nothing else.
+
+    Nothing is removed if any of it is in use.
+    """
+    kept = job.engine.checkpoint
+    with ExitStack() as held:
+
+        def hold(folder: LockedFolder) -> Path:
+            folder.acquire()
+            held.callback(folder.release)
+            return folder.path
+
+        here = [Path(path) for path in (job.sink.path, job.sink.current) if _is_here(path)]
+        sinks = [hold(SinkFolder(path)) for path in here if path.exists()]
+        if kept is not None and _is_here(kept):
+            folder = hold(CheckpointFolder(Path(kept)))
+            shutil.rmtree(folder / "query", ignore_errors=True)
+            shutil.rmtree(folder / "simulated", ignore_errors=True)
+            (folder / "betimes.json").unlink(missing_ok=True)
+        for sink in sinks:
+            for _, batch in batches_in(sink):
+                shutil.rmtree(batch)
+
+
+def _is_here(path: str | None) -> TypeGuard[str]:
+    return path is not None and "://" not in path

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
@@ -33,6 +34,8 @@ class Saved(msgspec.Struct):
     """Everything that a run needs to resume."""
 
     identity: Mapping[str, Facts]
+    owner: str
+    """The id of this checkpoint, by which its sink knows it."""
     host: HostState | None = None
     position: Position = Position()
     batch: int = 0
@@ -85,7 +88,7 @@ class Checkpoint:
 
     def new(self) -> Saved:
         """What to save before anything has happened."""
-        return Saved(self._identity.facts)
+        return Saved(self._identity.facts, uuid4().hex)
 
     def load(self) -> Saved | None:
         """What an earlier run left; refused if it is of another job or its stream has ended."""
