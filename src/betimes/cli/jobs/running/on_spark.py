@@ -7,6 +7,7 @@ not import pyspark, so that local jobs never wait for it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -214,8 +215,10 @@ def session_of(job: JobFile, progress: Progress) -> Any:
     """The session of a job; its workers get the modules next to the job file."""
     from betimes import spark as bs
 
-    log = _log_file(job)
-    progress.note(f"starting Spark; its own messages go to {shown(log)}")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Spark already
+    log = None if submitted else _log_file(job)
+    where = "stderr" if log is None else shown(log)
+    progress.note(f"starting Spark; its own messages go to {where}")
     session = bs.session(
         f"betimes {job.file.stem}", master=job.engine.master, log=log,
         config={"spark.ui.enabled": "false"} | job.engine.config,
