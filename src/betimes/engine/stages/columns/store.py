@@ -232,7 +232,7 @@ class Store:
         for at, numbers, ts, codes, types, payload in kept["chunks"]:
             batch = stored.batch(ts, codes, types, read(payload), "kept events")
             stored.require(len(numbers) == len(ts), "numbers of kept events are missing")
-            stored.increasing(numbers, "the numbers of kept events")
+            numbers = stored.increasing(numbers, "the numbers of kept events")
             stored.require(0 <= at < _SHELVES, "kept events are on no shelf")
             shape = batch.payload.schema if isinstance(batch.payload, pa.Table) else None
             while len(self._shelves) <= at:
