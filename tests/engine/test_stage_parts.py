@@ -267,7 +267,6 @@ def test_a_failure_counts_when_its_place_is_final(final_to: int, count: int) -> 
     failures = noted("skip", 5, 7)
     assert failures.judge(final_to) == count
     assert failures.judge(final_to) == 0, "once"
-    assert bool(failures) is (count < 2)
 
 
 def test_a_failure_that_counts_stops_the_engine() -> None:
@@ -296,6 +295,13 @@ def test_a_failure_that_comes_again_after_it_was_counted_is_not_counted_twice() 
     assert failures.judge(9) == 1
 
 
+def test_a_failure_that_vanishes_after_it_was_counted_counts_no_longer() -> None:
+    failures = noted("skip", 5)
+    assert failures.judge(6) == 1
+    failures.mend("k", place(0), place(9))
+    assert failures.judge(9) == -1
+
+
 def test_what_was_counted_is_forgotten_with_its_place() -> None:
     failures = noted("skip", 5, 7)
     failures.judge(9)
@@ -311,4 +317,4 @@ def test_failures_resume() -> None:
     other.note("k", place(5), DetectorFailed("again"))
     with pytest.raises(DetectorFailed, match="at 8"):
         other.judge(9)
-    assert not other
+    assert other.state_of() == ({}, {("k", place(5))})

@@ -40,12 +40,16 @@ class DetectorStats(msgspec.Struct, frozen=True):
     attenuation: float
     buffered: int
     """Events that wait to be handled, or were handled and are not settled."""
+    waiting: int
+    """Those of them that wait to be handled."""
     remembered: int
     """Events kept so that the detector can go back."""
     history_bytes: int
     """About how much memory they and what they made take."""
     released: int
     handled: int
+    """Different events; so of the input that it takes, all are `handled`, `late`, `waiting`, or
+    rejected because they are too far ahead."""
     replays: int
     replayed: int
     """Events that were handled again."""
@@ -57,6 +61,7 @@ class DetectorStats(msgspec.Struct, frozen=True):
     late_by: int
     """By how much the latest of them came after its place was settled."""
     errors: int
+    """Events at which it fails, out of those that it has handled."""
     retraction: str
     """The technique in use and why."""
     latency_provisional: float | None

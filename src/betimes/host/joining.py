@@ -22,7 +22,7 @@ def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
 
 
 _SUMS = (
-    "buffered", "remembered", "history_bytes", "released", "handled", "replays", "replayed",
+    "buffered", "waiting", "remembered", "history_bytes", "released", "handled", "replays", "replayed",
     "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy",
 )  # fmt: skip
 

@@ -45,8 +45,7 @@ Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
 _TRANSLATIONS = 64  # batches list their types in many orders; this many are remembered
-_NOBODY = (None, None, None)
-_NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
+_NOTHING: Any = (None, None, None)  # no payloads, or nobody who needs them
 
 
 @known_options
@@ -260,6 +259,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             released=read[kernel.N_RELEASED],
             settled=read[kernel.N_SETTLED],
             buffered=read[kernel.SIZE],
+            waiting=read[kernel.SIZE] - read[kernel.RELEASED],
             peak=read[kernel.PEAK],
             late=read[kernel.N_LATE],
             replayed=read[kernel.N_REPLAYED],
@@ -351,7 +351,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def _is_plain(self) -> bool:
         """Whether the loop is all that a single event needs."""
-        return self._helpers == _NOBODY and self._state.item(kernel.UPDATES) >= 2
+        return self._helpers == _NOTHING and self._state.item(kernel.UPDATES) >= 2
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""
@@ -371,7 +371,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""
-        payloads = _NO_PAYLOADS
+        payloads = _NOTHING
         if self._payloads and not (step.released is step.settled is NOTHING is step.replayed):
             take = self._payloads.take
             released = take(step.released[kernel.ROW])

@@ -100,6 +100,12 @@ class Pattern:
         return ("*", *sorted(_named(self.spec)))
 
     @property
+    def bystanders(self) -> frozenset[str]:
+        """The types that it reads although no step can take them; such events need no key."""
+        taken = _taken(self.spec)
+        return frozenset() if taken is None or self.on is None else frozenset(self.on) - taken
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The types of events that it publishes."""
         side = OVERFLOW if self.overflow == "side" else None
@@ -339,16 +345,23 @@ def _named(spec: Spec) -> set[str]:
 
 
 def _types(spec: Spec) -> frozenset[str] | None:
-    """The types that its steps can take; None if it has to see all types."""
+    """The types that it has to see; None if it has to see all types."""
+    strict = (s.op in ("next", "not_next") or s.inner == "strict" for s in every(spec.steps))
+    return None if any(strict) else _taken(spec)
+
+
+def _taken(spec: Spec) -> frozenset[str] | None:
+    """The types that its steps can take; None if a step can take any."""
     types: set[str] = set()
     for step in every(spec.steps):
         conditions = [condition for _, condition in step.takes]
         if step.until is not None:
             conditions.append(step.until)
-        each = [types_for(condition) for condition in conditions]
-        if step.op in ("next", "not_next") or step.inner == "strict" or None in each:
-            return None
-        types.update(*(known for known in each if known is not None))
+        for condition in conditions:
+            known = types_for(condition)
+            if known is None:
+                return None
+            types |= known
     return frozenset(types)
 
 

@@ -187,7 +187,7 @@ def _show_spark(seed: int) -> None:
     length = EVENTS_ON_SPARK // 1000
     console.print(f"\non Spark: {length} seconds of the game, with long delays", style="bold")
     runs = watch_on_spark(game, console, patience("starting Spark"))
-    print_comparison([local, *runs], game, where="; the last two on Spark")
+    print_comparison([local, *runs], game)
 
 
 def _check(output: Path) -> None:

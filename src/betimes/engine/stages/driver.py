@@ -364,6 +364,7 @@ class Stage:
             slack=unit.slack,
             attenuation=unit.attenuation,
             buffered=unit.buffered,
+            waiting=unit.waiting,
             remembered=self.tactic.remembered,
             history_bytes=sum(size for _, size in self.tactic.history()),
             released=unit.released,

@@ -23,9 +23,11 @@ class Failures:
         self._open: dict[Where, DetectorFailed] = {}
         self._judged: set[Where] = set()
         """Failures that were counted."""
+        self._mended = 0
+        """How many of those have vanished since."""
 
     def __bool__(self) -> bool:
-        return bool(self._open)
+        return bool(self._open or self._judged or self._mended)
 
     def note(self, key: Any, place: Place, failure: DetectorFailed) -> None:
         """The detector of a key fails at a place."""
@@ -34,19 +36,25 @@ class Failures:
 
     def mend(self, key: Any, low: Place, high: Place) -> None:
         """Between these places, the detector of a key no longer fails."""
-        if self._open:
-            for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
-                del self._open[where]
+        for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
+            del self._open[where]
+        for where in [w for w in self._judged if w[0] == key and low <= w[1] <= high]:
+            self._judged.remove(where)
+            self._mended += 1
 
     def judge(self, final_to: int) -> int:
-        """A failure whose place is final is the detector's fault: raise it, or count it."""
+        """A failure whose place is final is the detector's fault: raise it, or count it.
+
+        Returns how many more there are than before; a late event may have repaired some.
+        """
         ripe = [where for where in self._open if where[1][0] <= final_to] if self._open else []
         for where in ripe:
             failure = self._open.pop(where)
             if self._stops:
                 raise failure
             self._judged.add(where)
-        return len(ripe)
+        mended, self._mended = self._mended, 0
+        return len(ripe) - mended
 
     def forget(self, before: int) -> None:
         """Nothing goes back to places before this time."""

@@ -97,15 +97,21 @@ class Finality:
         return final
 
     def _note_final(self, outputs: Outputs) -> None:
-        """Count how long after their times outputs would have settled if fed one by one."""
+        """Count how long after their times outputs would have settled if fed one by one.
+
+        What waited for the end of the stream settled with its last event.
+        """
         self._counts.finals += len(outputs)
         if outputs.made_one_by_one:
             for output in outputs.rows:
-                when = max(output.detected_at, output.cause[0] + output.slack)
+                cause = output.cause[0]
+                held = 0 if cause == _NEVER else cause + output.slack
+                when = max(output.detected_at, held)
                 self._counts.final_latency += max(when - output.event.ts, 0)
             return
         numbers = outputs.numbers
-        settled = np.maximum(numbers[DETECTED], numbers[CAUSE] + numbers[SLACK])
+        held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])
+        settled = np.maximum(numbers[DETECTED], held + numbers[SLACK])
         self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())
 
     def withdraw(self, outputs: Outputs) -> None:

@@ -129,6 +129,7 @@ class ColumnTactic:
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
         self._below.hand_out(rows)
         taken, mine = self._waiting.take_some(rows)
+        self._setting.counts.handled += len(rows) - len(taken)  # those that fit no step
         taken.events[AT] = at if mine is None else at[mine]
         return taken, rows if mine is None else rows[mine]
 
@@ -151,6 +152,7 @@ class ColumnTactic:
         behind = self._behind(events)
         went_back = bool(behind or self._disturbed)
         if went_back:
+            self._setting.counts.handled += behind
             yield self._go_back(events.part(0, behind))
         if behind < len(events):
             yield self._append(events.part(behind, len(events)))

@@ -180,7 +180,6 @@ class Handling:
             _, made = self.execution.runner.run(method, [event])
         except DetectorFailed:
             return None
-        self._setting.counts.handled += 1
         if made:
             make, outputs = self._outputs.make, segments[-1].outputs.setdefault(key, [])
             made = [make(each, n, place, event.type, at, key) for n, each in enumerate(made)]

@@ -99,8 +99,14 @@ class RowTactic:
         if not events:
             return []
         if EVERY in node.on:
-            # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
+        elif node.keyless:
+            lacking = {by: None}
+            keys = keys_of(
+                [Event(e.type, e.ts, lacking | e.payload) if node.may_lack_key(e.type) else e
+                 for e in events],
+                by, f"detector {node.name!r}",
+            )  # fmt: skip
         else:
             keys = keys_of(events, by, f"detector {node.name!r}")
         return keys if groups is None else list(zip(groups, keys, strict=True))
@@ -189,6 +195,7 @@ class RowTactic:
             events = events.sorted()
         behind = events.count_before(history.last)
         if behind:
+            self._setting.counts.handled += behind
             yield Outputs.of(self._put_behind(events.part(0, behind), moment.final_to))
         if disturbed:
             yield from self._replay_all()

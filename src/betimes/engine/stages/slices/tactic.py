@@ -184,6 +184,7 @@ class SliceTactic:
             history = self._handling.history(key)
             behind = mine.count_before(history.last)
             if behind:
+                self._setting.counts.handled += behind
                 self._land(history, mine.part(0, behind), moment)
             if key in self._disturbed:
                 yield self._go_back(history, self._disturbed[key])
