@@ -74,12 +74,13 @@ def test_a_late_event_may_repair_it() -> None:
 
 
 def test_it_stops_the_engine_once_nothing_can_repair_it() -> None:
-    engine = Engine(hierarchy("A B"), attenuation=0.0, slack=10)
+    engine = Engine(hierarchy("A B"), attenuation=0.0, slack=10, retention=15)
     engine.feed([event("A", 10, "x"), event("B", 20, 1)])
+    engine.feed(event("A", 40, 1))
     with pytest.raises(DetectorError, match="detector 'm' failed: "):
-        engine.feed(event("A", 40, 1))
+        engine.feed(event("A", 50, 1))
     with pytest.raises(StreamEndedError, match="stopped at an error"):
-        engine.feed(event("A", 41, 1))
+        engine.feed(event("A", 51, 1))
 
 
 def test_a_condition_that_fails_stops_the_engine() -> None:

@@ -86,7 +86,8 @@ class Engine:
     snapshots : "adaptive"
         How many events lie between two snapshots of a detector.
     errors : "stop"
-        What happens when a detector fails: `"stop"`, or `"skip"` the event and count it.
+        What happens when a detector fails: `"stop"` once no late event can repair it, or
+        `"skip"` the event and count it.
     by : None
         The payload column that splits the stream into independent ones.
     order : "shared"

@@ -84,7 +84,7 @@ class Stage:
         self._load = Meter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
         self._outputs = OutputMaker(node, level, options)
-        self._failures = Failures(options.errors)
+        self._failures = Failures.of(options)
         self._retraction = Retraction(options.retraction)
         setting = Setting(
             node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
@@ -323,10 +323,10 @@ class Stage:
             if len(made):
                 final = finality.publish(made)
         finality.advance()
-        if self._failures:
-            self.counts.errors += self._failures.judge(finality.final_to)
         confirmed = finality.confirmed()
         reach = finality.move_horizon()
+        if self._failures:
+            self.counts.errors += self._failures.judge(finality.final_to, finality.horizon)
         if reach > before:
             self._failures.forget(reach)
             for outputs in self.tactic.forget(reach):

@@ -1,7 +1,10 @@
 """Failures of detectors, as far as they are known.
 
 A failure may be due to an event that has not arrived yet, so it only counts if it persists when its
-place is final. Then it stops the engine or is counted, as `errors=` says.
+place is final. Then it is counted, and no longer if a late event repairs it after all. One that
+stops the engine cannot be repaired, and before delays are known, much is late. So unless the stream
+is calibrated, or late events are not repaired, it stops the engine only when its place is beyond
+`retention`, too.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.engine.news.outputs import Place
+from betimes.engine.options import EngineOptions
 from betimes.engine.stages.runner import DetectorFailed
 
 Where = tuple[Any, Place]
@@ -18,13 +22,20 @@ Where = tuple[Any, Place]
 class Failures:
     """The failures of one detector that a replay may still remove."""
 
-    def __init__(self, errors: str) -> None:
+    def __init__(self, errors: str, *, patient: bool = False) -> None:
         self._stops = errors == "stop"
+        self._patient = patient
+        """Whether a failure stops the engine only when no late event can repair it any more."""
         self._open: dict[Where, DetectorFailed] = {}
         self._judged: set[Where] = set()
         """Failures that were counted."""
         self._mended = 0
         """How many of those have vanished since."""
+
+    @classmethod
+    def of(cls, options: EngineOptions) -> Failures:
+        """None so far, with what the options of an engine say about them."""
+        return cls(options.errors, patient=options.late == "repair" and options.calibration is None)
 
     def __bool__(self) -> bool:
         return bool(self._open or self._judged or self._mended)
@@ -42,12 +53,14 @@ class Failures:
             self._judged.remove(where)
             self._mended += 1
 
-    def judge(self, final_to: int) -> int:
+    def judge(self, final_to: int, horizon: int) -> int:
         """A failure whose place is final is the detector's fault: raise it, or count it.
 
-        Returns how many more there are than before; a late event may have repaired some.
+        Up to the `horizon`, no late event can repair it any more. Returns how many more there are
+        than before; a late event may have repaired some.
         """
-        ripe = [where for where in self._open if where[1][0] <= final_to] if self._open else []
+        sure = horizon if self._stops and self._patient else final_to
+        ripe = [where for where in self._open if where[1][0] <= sure]
         for where in ripe:
             failure = self._open.pop(where)
             if self._stops:
