@@ -23,6 +23,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,12 +89,12 @@ def writing() -> Part:
     change = Change("insert", "final", "0" * 24, 1, "hit", 3, 4, 5, payload, "hit", "C at 3")
     names, number = Change.__struct_fields__, pa.int64()
     fields = pa.struct([(name, number) for name in payload])
-    kinds = {str: pa.string(), int: number, dict: fields}
-    row = pa.struct([(name, kinds[type(getattr(change, name))]) for name in names])
+    kinds: dict[type, Any] = {str: pa.string(), int: number, dict: fields}
+    row: Any = pa.struct([(name, kinds[type(getattr(change, name))]) for name in names])
 
     def write(_n: int) -> object:
-        rows = [astuple(change) for _ in range(CHANGES)]
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array(rows, row))])
+        whole: Any = pa.array([astuple(change) for _ in range(CHANGES)], row)
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
 
     return write
 

@@ -22,8 +22,8 @@ def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
 
 
 _SUMS = (
-    "buffered", "waiting", "remembered", "history_bytes", "released", "handled", "replays", "replayed",
-    "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy",
+    "buffered", "waiting", "remembered", "history_bytes", "released", "handled", "replays",
+    "replayed", "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy",
 )  # fmt: skip
 
 

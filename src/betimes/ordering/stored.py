@@ -46,14 +46,12 @@ def _check_loop(kept: dict[str, Any], loop: Loop, types: int) -> None:
 
 
 def _check_window(window: Any, state: Any) -> None:
-    """The ring, and the largest of its values, sorted; see `kernel.learning`."""
-    size, at, known = window.shape[1], state[kernel.WINDOW_AT], int(state[kernel.IN_WINDOW])
-    require(0 <= at < size and 0 <= known <= size, "the window is out of range")
-    kept = int(state[kernel.KEPT])
-    largest = np.sort(window[0, :known])
-    fits = kept == np.count_nonzero(largest >= state[kernel.KEPT_FROM])
-    fits = fits and bool((largest[known - kept :] == window[1, :kept]).all())
-    require(fits, "the window is not sorted")
+    """Weights, and what is known about their sums; see `kernel.learning`."""
+    cut, heaviest = int(state[kernel.CUT]), 1 << (kernel.GAIN_BITS + 7)
+    require(0 < state[kernel.GAIN] < heaviest, "the weight of a need is out of range")
+    require((window >= 0).all() and 0 <= cut < len(window), "the window is out of range")
+    weights = [int(window.sum()), int(window[cut + 1 :].sum())]
+    require(weights == state[[kernel.TOTAL, kernel.ABOVE]].tolist(), "the window does not add up")
 
 
 def _check_block(block: dict[str, Any], types: int) -> None:

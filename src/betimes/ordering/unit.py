@@ -27,7 +27,6 @@ from betimes.model import (
     StreamEndedError,
     times,
 )
-from betimes.model.batch import Payload
 from betimes.model.duration import or_off
 from betimes.model.hints import known_options
 from betimes.ordering import kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -42,7 +44,7 @@ _R32, _R24, _R16, _R63, _L32, _L40, _L48, _L1 = (
 
 
 @compiled
-def _mix(a: int, b: int, c: int, d: int, x: int, y: int) -> tuple[int, int, int, int]:
+def _mix(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:
     """The function G: mixes two words of the message into four of the state."""
     a += b + x
     d ^= a

@@ -135,7 +135,7 @@ class Reader:
         found[kernel.TS], found[kernel.ARRIVAL] = part.ts, at[wanted]
         found[kernel.KEY] = key_codes(self._node, self.keys, part, groups)
         found[kernel.TAKE : kernel.KILL + 1], found[kernel.AT] = bits, -1
-        parts = [(part, slice(None))]
+        parts: list[tuple[EventBatch, Ints | slice]] = [(part, slice(None))]
         return ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
