@@ -265,23 +265,23 @@ def noted(errors: str, *times: int) -> Failures:
 @pytest.mark.parametrize(("final_to", "count"), [(-1, 0), (4, 0), (5, 1), (6, 1), (7, 2)])
 def test_a_failure_counts_when_its_place_is_final(final_to: int, count: int) -> None:
     failures = noted("skip", 5, 7)
-    assert failures.judge(final_to, -1) == count
-    assert failures.judge(final_to, -1) == 0, "once"
+    assert failures.judge(final_to) == count
+    assert failures.judge(final_to) == 0, "once"
 
 
 def test_a_failure_that_counts_stops_the_engine() -> None:
     failures = noted("stop", 7, 5)
-    assert failures.judge(4, -1) == 0
+    assert failures.judge(4) == 0
     with pytest.raises(DetectorFailed, match="at 5"):
-        failures.judge(5, -1)
+        failures.judge(5)
 
 
 def test_a_failure_that_a_late_event_may_repair_does_not_stop_the_engine() -> None:
-    patient = Failures("stop", patient=True)
+    patient = Failures("stop", patience=4)
     patient.note("k", place(5), DetectorFailed("at 5"))
-    assert patient.judge(9, 4) == 0
+    assert patient.judge(8) == 0
     with pytest.raises(DetectorFailed, match="at 5"):
-        patient.judge(9, 5)
+        patient.judge(9)
 
 
 def test_what_is_mended_does_not_count() -> None:
@@ -289,40 +289,40 @@ def test_what_is_mended_does_not_count() -> None:
     failures.note("other", place(5), DetectorFailed("of another key"))
     failures.mend("k", place(3), place(7))
     with pytest.raises(DetectorFailed, match="of another key"):
-        failures.judge(8, -1)
+        failures.judge(8)
     with pytest.raises(DetectorFailed, match="at 9"):
-        failures.judge(9, -1)
+        failures.judge(9)
 
 
 def test_a_failure_that_comes_again_after_it_was_counted_is_not_counted_twice() -> None:
     failures = noted("skip", 5)
-    assert failures.judge(6, -1) == 1
+    assert failures.judge(6) == 1
     failures.mend("k", place(0), place(9))
     failures.note("k", place(5), DetectorFailed("again"))
     failures.note("other", place(5), DetectorFailed("of another key"))
-    assert failures.judge(9, -1) == 1
+    assert failures.judge(9) == 1
 
 
 def test_a_failure_that_vanishes_after_it_was_counted_counts_no_longer() -> None:
     failures = noted("skip", 5)
-    assert failures.judge(6, -1) == 1
+    assert failures.judge(6) == 1
     failures.mend("k", place(0), place(9))
-    assert failures.judge(9, -1) == -1
+    assert failures.judge(9) == -1
 
 
 def test_what_was_counted_is_forgotten_with_its_place() -> None:
     failures = noted("skip", 5, 7)
-    failures.judge(9, -1)
+    failures.judge(9)
     failures.forget(6)
     assert failures.state_of() == ({}, {("k", place(7))})
 
 
 def test_failures_resume() -> None:
     failures = noted("skip", 5, 8)
-    failures.judge(6, -1)
+    failures.judge(6)
     other = Failures("stop")
     other.resume(failures.state_of())
     other.note("k", place(5), DetectorFailed("again"))
     with pytest.raises(DetectorFailed, match="at 8"):
-        other.judge(9, -1)
+        other.judge(9)
     assert other.state_of() == ({}, {("k", place(5))})

@@ -326,7 +326,7 @@ class Stage:
         confirmed = finality.confirmed()
         reach = finality.move_horizon()
         if self._failures:
-            self.counts.errors += self._failures.judge(finality.final_to, finality.horizon)
+            self.counts.errors += self._failures.judge(finality.final_to)
         if reach > before:
             self._failures.forget(reach)
             for outputs in self.tactic.forget(reach):

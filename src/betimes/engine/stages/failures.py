@@ -3,8 +3,8 @@
 A failure may be due to an event that has not arrived yet, so it only counts if it persists when its
 place is final. Then it is counted, and no longer if a late event repairs it after all. One that
 stops the engine cannot be repaired, and before delays are known, much is late. So unless the stream
-is calibrated, or late events are not repaired, it stops the engine only when its place is beyond
-`retention`, too.
+is calibrated, or late events are not repaired, it stops the engine only some time later: after what
+`retention` guarantees.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Where = tuple[Any, Place]
 class Failures:
     """The failures of one detector that a replay may still remove."""
 
-    def __init__(self, errors: str, *, patient: bool = False) -> None:
+    def __init__(self, errors: str, patience: int = 0) -> None:
         self._stops = errors == "stop"
-        self._patient = patient
-        """Whether a failure stops the engine only when no late event can repair it any more."""
+        self._patience = patience if self._stops else 0
+        """How long after its place is final a failure counts."""
         self._open: dict[Where, DetectorFailed] = {}
         self._judged: set[Where] = set()
         """Failures that were counted."""
@@ -35,7 +35,8 @@ class Failures:
     @classmethod
     def of(cls, options: EngineOptions) -> Failures:
         """None so far, with what the options of an engine say about them."""
-        return cls(options.errors, patient=options.late == "repair" and options.calibration is None)
+        repairs = options.late == "repair" and options.calibration is None
+        return cls(options.errors, options.kept.least if repairs else 0)
 
     def __bool__(self) -> bool:
         return bool(self._open or self._judged or self._mended)
@@ -53,13 +54,12 @@ class Failures:
             self._judged.remove(where)
             self._mended += 1
 
-    def judge(self, final_to: int, horizon: int) -> int:
+    def judge(self, final_to: int) -> int:
         """A failure whose place is final is the detector's fault: raise it, or count it.
 
-        Up to the `horizon`, no late event can repair it any more. Returns how many more there are
-        than before; a late event may have repaired some.
+        Returns how many more there are than before; a late event may have repaired some.
         """
-        sure = horizon if self._stops and self._patient else final_to
+        sure = final_to - self._patience
         ripe = [where for where in self._open if where[1][0] <= sure]
         for where in ripe:
             failure = self._open.pop(where)
