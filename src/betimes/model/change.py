@@ -112,12 +112,18 @@ class ChangePart(NamedTuple):
     def columns(self) -> list[pa.Array[Any]]:
         """One column per field of `Change`, without the payload."""
         count, events = len(self.ids), self.events
+        status = pa.repeat("final", count)
+        if self.final is not None:
+            status = pa.array(self.statuses(), _TEXT)
+        names = pa.repeat(events.types[0], count)
+        if len(events.types) > 1:
+            names = pa.array(events.type_names(), _TEXT)
+        first = self.seq.start
         return [
-            pa.array([self.kind] * count, _TEXT), pa.array(self.statuses(), _TEXT),
-            pa.array(self.ids, _TEXT), pa.array(self.seq, _NUMBER),
-            pa.array(events.type_names(), _TEXT), pa.array(events.ts, _NUMBER),
-            pa.array(self.detected_at, _NUMBER), pa.array(self.slack, _NUMBER),
-            pa.array([self.detector] * count, _TEXT), self._causes(),
+            pa.repeat(self.kind, count), status, pa.array(self.ids, _TEXT),
+            pa.array(np.arange(first, first + count), _NUMBER), names,
+            pa.array(events.ts, _NUMBER), pa.array(self.detected_at, _NUMBER),
+            pa.array(self.slack, _NUMBER), pa.repeat(self.detector, count), self._causes(),
         ]  # fmt: skip
 
     def _causes(self) -> pa.Array[Any]:
@@ -126,8 +132,11 @@ class ChangePart(NamedTuple):
         import pyarrow.compute as pc  # slow to load
 
         names, times = self.causes
-        text: Any = pa.array(list(names), _TEXT), pa.array(times).cast(_TEXT)
-        joined: pa.Array[Any] = pc.binary_join_element_wise(*text, " at ")
+        name: Any = names[0]
+        if names.count(name) < len(names):
+            name = pa.array(list(names), _TEXT)
+        when: Any = pa.array(times).cast(_TEXT)
+        joined: pa.Array[Any] = pc.binary_join_element_wise(name, when, " at ")
         return joined
 
 
