@@ -25,10 +25,6 @@ class Known(Store):
         """If another stage made it: the identity of the output, and its place."""
         return self._made.get(number)
 
-    def derived_of(self, numbers: Ints) -> list[Made | None]:
-        """The same for many."""
-        return [*map(self._made.get, numbers.tolist())]
-
     def hear(self, outputs: Outputs, numbers: Ints, which: Ints) -> None:
         """Outputs of other stages arrive; some of them concern the pattern and have numbers."""
         self.mixed = True

@@ -22,17 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.digests import encode
-from betimes.engine.news.making import FEW as FEW_OUTPUTS
-from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Output, Outputs, Place, Places, Remembered
+from betimes.engine.news.outputs import TIME, Output, Outputs, Place, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.below import Known
+from betimes.engine.stages.columns.committing import Committing
 from betimes.engine.stages.columns.failing import LeftOut
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
-from betimes.engine.stages.columns.shaper import Shaper
 from betimes.engine.stages.columns.stored import check_columns
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.tactic import (
@@ -45,11 +43,10 @@ from betimes.engine.stages.tactic import (
     Told,
 )
 from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.batch import EventBatch
 from betimes.model.event import Event
-from betimes.patterns import PatternError, kernel
+from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
-from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
+from betimes.patterns.kernel import AT, KEY, N_EVENT, NUMBER
 
 SHORT = 512
 """A segment with fewer events is continued by the next batch."""
@@ -58,7 +55,7 @@ SHORT = 512
 class ColumnTactic:
     """Runs a compiled pattern over columns.
 
-    Each attribute is one part of that: reading, waiting, matching, keeping payloads, shaping.
+    Each attribute is one part of that: reading, waiting, matching, keeping payloads, committing.
     """
 
     weighs = False
@@ -77,8 +74,7 @@ class ColumnTactic:
         self._runs = PartialMatches(self._program, node.name)
         self._store = Known()
         self._below = FromBelow()
-        self._type, _ = node.pattern.shapes()["match"]
-        self._shaper = Shaper(node.pattern, self._program)
+        self._committing = Committing(setting, self._program, self._store, self._keys)
         nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
         self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
         self._segments: list[ColumnSegment] = []
@@ -278,103 +274,18 @@ class ColumnTactic:
             return self._commit(matches, handled, segment)
         except PatternError:
             number = next(n for n, each in enumerate(self._segments) if each is segment)
+            committing = self._committing
             good = self._left_out.sift(
-                matches, handled, number,
-                lambda match: self._shaper.payloads(self._bound(match[kernel.EVENTS :])),
-                self._place,
-            )  # fmt: skip
+                matches, handled, number, committing.payloads, committing.place
+            )
             return self._commit(good, handled, segment)
 
     def _commit(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
-        """The outputs of matches that these events completed."""
-        count = matches.shape[1]
-        if not count:
-            return NO_OUTPUTS
-        if count < FEW_OUTPUTS:
-            outputs = self._commit_few(matches, handled)
+        """The outputs of matches that these events completed, which the segment remembers."""
+        outputs = self._committing.commit(matches, handled)
+        if len(outputs):
             segment.outputs.append(outputs)
-            return outputs
-        told = handled[:, matches[kernel.TOLD]]
-        bound = self._bound(matches[kernel.EVENTS :])
-        last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
-        types = last.type_names() if self._program.uniform else self._tellers(told, due)
-        timed = due >= 0
-        causes = told[[TS, NUMBER, KEY, ARRIVAL]]
-        if timed.any():
-            for number in np.flatnonzero(timed).tolist():
-                at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-            nobody = np.full(count, -1)
-            causes = np.where(timed, np.stack((due, nobody, told[KEY], nobody)), causes)
-        places = self._places(causes)
-        values, codes = self._keys.values, told[KEY]
-
-        payload = self._shaper.payloads(bound)
-        events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
-        outputs = self._outputs.make_columns(events, causes, places, types, at, values, codes)
-        segment.outputs.append(outputs)
         return outputs
-
-    def _commit_few(self, matches: Ints, handled: Ints) -> Outputs:
-        """The same for few matches, which become rows at once."""
-        steps, store, values = len(self._program.steps), self._store, self._keys.values
-        every = store.rows(matches[kernel.EVENTS :].T.ravel())
-        causes, types, seen, codes, events = [], [], [], [], []
-        rows = zip(
-            matches[: kernel.EVENTS].T.tolist(),
-            handled[:, matches[kernel.TOLD]].T.tolist(),
-            strict=True,
-        )
-        for n, ((_, due, at), told) in enumerate(rows):
-            bound = every[n * steps : (n + 1) * steps]
-            ts, number, key, arrival = told[TS], told[NUMBER], told[KEY], told[ARRIVAL]
-            last = bound[-1]
-            if due >= 0:
-                ts, number, kind = due, -1, "time"
-                at = max(self._outputs.path.reaches(due), at)
-            elif self._program.uniform:
-                kind = last.type
-            else:
-                kind = store.rows(np.array([number]))[0].type
-            made = store.derived(number) if store.mixed else None
-            causes.append(self._place(ts, number, key, arrival) if made is None else made[1])
-            types.append(kind)
-            seen.append(at)
-            codes.append(key)
-            events.append(Event(self._type, last.ts, self._shaper.payload(bound)))
-        return self._outputs.make_few(events, causes, types, seen, values, codes)
-
-    def _bound(self, numbers: Ints) -> list[EventBatch]:
-        """The events that are bound to each step."""
-        if self._store.mixed:
-            return [self._store.find(step) for step in numbers]
-        every, count = self._store.find(numbers.ravel()), numbers.shape[1]
-        return [every.part(low, low + count) for low in range(0, len(every), count)]
-
-    def _places(self, causes: Ints) -> Places:
-        """The places of causes: of input events, of outputs of other stages, of time."""
-        one = self._place
-        if not self._store.mixed:
-            return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
-        # Looked up at once: what is taken back later has no place any more.
-        made = self._store.derived_of(causes[1])
-        return lambda: [
-            one(*cause) if known is None else known[1]
-            for cause, known in zip(zip(*causes.tolist(), strict=True), made, strict=True)
-        ]
-
-    def _place(self, ts: int, number: int, key: int, arrival: int) -> Place:
-        """The place of an input event, or of time."""
-        return (ts, TIME, encode(self._keys.values[key])) if number < 0 else (ts, 0, arrival)
-
-    def _tellers(self, told: Ints, due: Ints) -> list[str]:
-        """The types of what completed matches: an event, or time."""
-        found = ["time"] * len(due)
-        rows = np.flatnonzero(due < 0)
-        if len(rows):
-            names = self._store.find(told[NUMBER, rows]).type_names()
-            for row, name in zip(rows.tolist(), names, strict=True):
-                found[row] = name
-        return found
 
     # Memory
 
