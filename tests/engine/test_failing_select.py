@@ -64,6 +64,21 @@ def test_with_columns_of_arrow() -> None:
     assert isinstance(table, pa.Table)
 
 
+def _one_of_each(event: Event) -> list[Event]:
+    return [Event("A", event.ts, {"v": 1}), *[Event("B", event.ts, {"v": "x"})] * 2]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_events_of_one_time_that_another_detector_made_fail_one_by_one(compiled: bool) -> None:
+    made = Hierarchy(clock="*")
+    made.add(_one_of_each, on="C", emits=("A", "B"))
+    above = pattern("A B", emits="m", select=SELECT, on=("A", "B"))
+    made.add(above if compiled else above.make, on=("A", "B"), emits="m", name="m")
+    engine = Engine(made, errors="skip")
+    run(engine, [Event("C", 5)], 1)
+    assert engine.stats["m"].errors == 2
+
+
 def test_a_late_event_may_repair_it() -> None:
     engine = Engine(hierarchy("A B"), attenuation=0.0, slack=100)
     assert not [*engine.feed([event("A", 10, 1), event("B", 20, "x")])]
