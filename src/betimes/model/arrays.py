@@ -88,8 +88,10 @@ def in_arrays(batch: EventBatch) -> EventBatch:
     >>> type(batch).__name__, batch.take(np.array([1])).numbers("x"), batch[1]
     ('ArrayBatch', array([1.5]), Event(type='B', ts=5, payload={'x': 1.5}))
     """
+    if isinstance(batch, ArrayBatch):
+        return batch
     table = batch.payload
-    if isinstance(batch, ArrayBatch) or not isinstance(table, pa.Table) or not table.num_columns:
+    if not isinstance(table, pa.Table) or not table.num_columns:
         return batch
     schema, arrays = table.schema, {}
     for number, field in enumerate(schema):

@@ -139,9 +139,11 @@ def _flags(mask: Mask) -> npt.NDArray[np.bool_]:
     return np.array(mask)
 
 
-def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:
+def _taken(batch: EventBatch, rows: Ints | None, *, arrays: bool = False) -> EventBatch:
     if isinstance(batch.payload, pa.Table) and not batch.payload.num_columns:
         batch = batch.without_payload()
+    if arrays:
+        batch = in_arrays(batch)
     return batch if rows is None else batch.take(rows)
 
 
@@ -154,7 +156,7 @@ def selected(
         names = payload.column_names
         known = [name for name in columns if name in names]
         batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
-        part = _taken(in_arrays(batch), rows)
+        part = _taken(batch, rows, arrays=True)
         if len(part) and len(known) < len(columns):
             missing = next(name for name in columns if name not in known)
             raise EventError(

@@ -60,11 +60,15 @@ def _one_by_one(parts: list[W]) -> W:
 class WaitingRoom(Generic[W]):
     """Events by row number."""
 
-    def __init__(self, nothing: W, join: Callable[[list[W]], W] | None = None) -> None:
+    def __init__(
+        self, nothing: W, join: Callable[[list[W]], W] | None = None, *, views: bool = False
+    ) -> None:
         self._rows: Ints = np.empty(0, np.int64)
         self._nothing = nothing
         self._events = nothing
         self._join_all = join or _one_by_one
+        self._views = views
+        """Whether a range of events is a view, so that it costs nothing to drop the oldest."""
         self._new: list[tuple[Ints, W]] = []
         """Arrivals since something was last handed out."""
         self._size = 0
@@ -122,7 +126,7 @@ class WaitingRoom(Generic[W]):
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
         """Drop what the unit no longer holds, once it is the larger part, or at once."""
         most = 2 * len(held) + _SPARE
-        if not at_once and self._size <= most:
+        if not at_once and self._size <= most and (self._new or not self._views):
             return
         events, known = self.events, self._rows
         oldest = int(known.searchsorted(held.min())) if len(held) else len(known)

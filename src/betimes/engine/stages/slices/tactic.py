@@ -77,7 +77,8 @@ class SliceTactic:
         self._handling = SliceHandling(setting)
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
-        self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING), Slice.join)
+        nothing = Slice(EventBatch.concat([]), NOTHING, NOTHING)
+        self._waiting = WaitingRoom(nothing, Slice.join, views=True)
         self._below = FromBelow()
         self._mixed = False
         """Whether there may be outputs of other stages among the events."""
