@@ -92,11 +92,6 @@ def columns_of(batch: EventBatch, names: Sequence[str]) -> Floats:
     return columns
 
 
-def team_of(stadium: Stadium, player: str) -> str:
-    """The team of a player, by his name."""
-    return stadium.persons[stadium.numbers[player]].team
-
-
 def configured(kind: Kind, **configuration: Any) -> Kind:
     """A class like `kind` with other class attributes: the same detector for another stadium."""
     return type(kind)(kind.__name__, (kind,), {"__doc__": kind.__doc__, **configuration})
