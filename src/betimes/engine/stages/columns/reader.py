@@ -89,6 +89,16 @@ class Reader:
         self.interned.drop()
         return self._arrivals(read, columns, at, event)
 
+    def nothing(
+        self, columns: EventBatch, at: Ints, event: Callable[[int], Event]
+    ) -> ColumnArrivals:
+        """The same if the pattern takes none of the types that arrive."""
+        self.keys.drop()
+        self.interned.drop()
+        found = np.empty((kernel.N_EVENT, 0), np.int64)
+        own = np.empty((len(self._program.columns), 0))
+        return ColumnArrivals(columns, at, NOTHING, [], found, own, 0, event)
+
     def join(self, arrivals: ColumnArrivals, joined: Joined, *, grouped: bool) -> ColumnArrivals:
         """The same with outputs of other stages among them."""
         outputs = joined.outputs

@@ -100,6 +100,8 @@ class ColumnTactic:
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]
 
+        if not any(on):
+            return self._reader.nothing(columns, at, event)
         few = len(inputs.batch) <= FEW
         events = inputs.part_in_rows(on) if few else inputs.part(on)
         found = Read(events, inputs.among(on, sees), inputs.groups_of(on))
