@@ -62,7 +62,7 @@ class Learned:
     weights: Counter[int] = field(default_factory=Counter)
     gain: int = 2**30
     gain_left: int = 0
-    allowance: float = 10.0
+    allowance: float = 7.0
     floor: tuple[int, int] = (0, 0)
     passed: int = -1
     passed_top: int = -1
@@ -247,8 +247,8 @@ class ReferenceUnit:
 
     def _quantile(self) -> int:
         learned = self.learned
-        share = self.policy.max_late * min(max(learned.allowance, 0.0) / 15.0, 1.0)
-        weight = max(learned.gain // 2, int(share * sum(learned.weights.values())))
+        share = self.policy.max_late * min(max(learned.allowance, 0.0) / 12.0, 1.0)
+        weight = max(learned.gain // 8, int(share * sum(learned.weights.values())))
         slack = above = 0
         for need in sorted(learned.weights, reverse=True):
             above += learned.weights[need]

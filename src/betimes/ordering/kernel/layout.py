@@ -36,7 +36,7 @@ OLDEST = 2**26
 UNCOUNTED = 200
 """Late events at the start of a stream are not held against it: nothing was known yet."""
 
-FIRST_ALLOWANCE, ENOUGH, LEAST, MOST = 10.0, 15.0, -30.0, 50.0
+FIRST_ALLOWANCE, ENOUGH, LEAST, MOST = 7.0, 12.0, -30.0, 50.0
 """The account of late events: its first balance, the balance from which `max_late` may be used in
 full, and its limits."""
 

@@ -163,7 +163,7 @@ def set_slack(state: Ints, floats: Floats, window: Ints) -> None:
         slack = math.ceil(floats[BASE])
     else:
         share = floats[MAX_LATE] * min(max(floats[ALLOWANCE], 0.0) / ENOUGH, 1.0)
-        slack = _exceeded_by(state, window, max(state[GAIN] // 2, int(share * state[TOTAL])))
+        slack = _exceeded_by(state, window, max(state[GAIN] // 8, int(share * state[TOTAL])))
         if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
             slack = state[FLOOR]
     if floats[MARGIN] > 0.0:
