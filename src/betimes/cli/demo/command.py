@@ -44,10 +44,10 @@ POLICIES: dict[str, dict[str, Any]] = {
     "quantile, 2 % late": {"slack": "quantile", "max_late": 0.02},
     "fixed, 500 ms": {"slack": "500ms"},
 }
-"""Chosen to show the differences within 30 s of stream time. With the default decay of one minute,
-the slack of the second would hardly fade. With `max_late` equal to the share of stragglers (1 %),
-the slack of the third would jump back and forth. The last is what an expert might choose after a
-look at the calm part of the stream."""
+"""Chosen to show the differences within 30 s of stream time. By default, the slack of the second
+would take longer than that to fade. With `max_late` equal to the share of stragglers (1 %), the
+slack of the third would jump back and forth. The last is what an expert might choose after a look
+at the calm part of the stream."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ later would have been released before it. That is `clock - successor + 1`, where
 the next larger time that had already arrived. One backward sweep finds the successors of a batch:
 it unlinks the new events from the merged list in reverse order of arrival, and what follows an
 event when it is unlinked had arrived before it. If the successor is already released, the event
-came too late to tell, and counts with its whole lateness.
+came too late to tell, and counts with its whole lateness. `learning` says how needs become a slack.
 
 `layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
