@@ -84,7 +84,7 @@ def test_a_burst_at_the_start_does_not_exceed_max_late(length: int, times: int) 
     rng = np.random.default_rng(3)
     n = 10_000
     longer = np.where(np.arange(n) < length, times, 1)
-    ts = 1000.0 * np.arange(n)
+    ts = (1000 * np.arange(n)).astype(np.float64)
     recording = Recording.of("burst", ts, 1000 * longer * rng.exponential(1, n))
     outcome = run(recording, "quantile", MAX_LATE)
     assert outcome.share <= MAX_LATE
