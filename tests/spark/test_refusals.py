@@ -158,7 +158,8 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
     fragile = Hierarchy(clock="ball")
     fragile.add(Fragile, on="hit", emits="broken", by="key")
     checkpoint = str(tmp_path / "checkpoint")
-    run = bs.write(detected(events, fragile), format="noop", checkpoint=checkpoint)
+    changes = detected(events, fragile, retention=0)  # so that nothing can repair it
+    run = bs.write(changes, format="noop", checkpoint=checkpoint)
     with pytest.raises(bs.RunError, match=r"(?s)Fragile.*too strong"):
         run.wait(60)
     with pytest.raises(
@@ -166,7 +167,7 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
         match=r"(?s)different settings:.*detector 'Fragile' is gone.*another checkpoint=",
     ):
         bs.write(detected(events), format="noop", checkpoint=checkpoint)
-    going_on = detected(events, fragile, errors="skip")
+    going_on = detected(events, fragile, retention=0, errors="skip")
     with bs.write(going_on, format="noop", checkpoint=checkpoint, available_now=True) as run:
         run.finish()
     with pytest.raises(StreamEndedError, match=r"was finished with batch 1.*new checkpoint="):

@@ -13,7 +13,7 @@ from betimes.engine.describe import describe, type_names
 from betimes.engine.node import Node
 from betimes.model.change import LATE, REJECTED
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.hints import known_options
+from betimes.model.hints import did_you_mean, known_options
 from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
 
@@ -148,7 +148,7 @@ class Hierarchy:
                     raise HierarchyError(
                         f"{node.name!r} subscribes to {type!r}, which no detector publishes and "
                         f"which is not among inputs={list(self.inputs)}; published are "
-                        f"{sorted(published)}"
+                        f"{sorted(published)}{did_you_mean(type, {*published, *self.inputs})}"
                     )
 
     def identity(self) -> Identity:

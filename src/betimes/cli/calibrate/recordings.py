@@ -23,7 +23,7 @@ from betimes.model import EventBatch
 
 def check_recording(job: JobFile) -> None:
     """Refuse a source that has no end or no order of arrival."""
-    source, problems = job.source, job.problems()
+    source, problems = job.source, job.problems
     if source.format not in (*FILES, "simulate"):
         problems.add(
             Heading("source"), "format", "calibration reads a recording several times, and this "

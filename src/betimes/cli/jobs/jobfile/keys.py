@@ -7,8 +7,10 @@ repair a job file in one go.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from betimes.cli.jobs.jobfile.lines import Heading, line_of
@@ -51,20 +53,30 @@ class Problems:
 
     file: str
     text: str
-    found: list[str] = field(default_factory=list)
+    found: list[tuple[int, str]] = field(default_factory=list)
+    """With the line of each; those without one come last."""
+    tables: set[Heading] = field(default_factory=set)
+    """The tables that have problems."""
 
     def add(self, heading: Heading, key: str | None, message: str) -> None:
         """Add a problem, with its line number if the key is in the file."""
         number = line_of(self.text, heading, key)
         line = f"line {number}, " if number else ""
         where = " ".join(filter(None, (str(heading), key)))
-        self.found.append(f"{line}{where}: {message}")
+        self.found.append((number or sys.maxsize, f"{line}{where}: {message}"))
+        self.tables.add(heading)
+
+    def are_in(self, *tables: str) -> bool:
+        """Whether one of these tables has problems, so that others would only follow from them."""
+        return any(heading.table in tables for heading in self.tables)
 
     def stop_if_any(self) -> None:
+        """Tell all of them, in the order of their lines."""
         if not self.found:
             return
         count = f"{len(self.found)} problems" if len(self.found) > 1 else "1 problem"
-        lines = (problem.replace("\n", "\n    ") for problem in self.found)
+        ordered = sorted(self.found, key=itemgetter(0))
+        lines = (problem.replace("\n", "\n    ") for _, problem in ordered)
         raise JobError(f"{count} in {self.file}:\n" + "\n".join(f"  {line}" for line in lines))
 
 

@@ -217,6 +217,8 @@ class JobFile:
     detect: DetectTable
     engine: EngineTable
     sink: SinkTable
+    problems: Problems
+    """What is wrong with it, as far as it has been checked."""
 
     @property
     def folder(self) -> Path:
@@ -238,12 +240,8 @@ class JobFile:
         """Whether the file sets a key."""
         return key in self.given.get(table, {})
 
-    def problems(self) -> Problems:
-        """An empty list, for problems that only later checks can find."""
-        return Problems(str(self.file), self.text)
 
-
-def read_tables(file: Path) -> tuple[JobFile, Problems]:
+def read_tables(file: Path) -> JobFile:
     """Read a job file key by key; a value that is not valid is reported and left at its default."""
     content, whole_file = _parsed(file)
     problems = Problems(str(file), content)
@@ -261,7 +259,7 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
     sinks = read_table(sink, Heading("sink"), _needed("sink", SINK_KEYS, whole_file), problems)
     patterns = detect.pop("pattern", []) if isinstance(detect, dict) else []
     detects = read_table(detect, Heading("detect"), {**DETECT_KEYS}, problems)
-    job = JobFile(
+    return JobFile(
         file,
         content,
         {name: table for name, table in whole_file.items() if isinstance(table, dict)},
@@ -269,8 +267,8 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
         _detect(_placed(detects, file, "calibration"), _patterns(patterns, problems)),
         EngineTable(**_placed(engines, file, "checkpoint")),
         SinkTable(**_placed(sinks, file, "path", "current")),
+        problems,
     )
-    return job, problems
 
 
 def _add_unknown(name: str, value: object, problems: Problems) -> None:

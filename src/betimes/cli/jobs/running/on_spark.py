@@ -8,6 +8,7 @@ not import pyspark, so that local jobs never wait for it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -147,7 +148,9 @@ class SparkJob:
         if source.format == "simulate":
             return reader.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(simulated))
         reader = reader.format(source.format).schema(schema).options(**_file_options(self._job))
-        return reader.option("maxFilesPerTrigger", files_per_batch(self._job)).load(source.path)
+        folder, only = _folder_of(str(source.path))
+        reader = reader.option("maxFilesPerTrigger", files_per_batch(self._job)).options(**only)
+        return reader.load(folder)
 
     def _sink(self) -> dict[str, Any]:
         """The arguments of `write` for the sink."""
@@ -239,6 +242,18 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
     elif source.format == "csv":
         reader = reader.option("inferSchema", "true")
     return reader.load(source.path)
+
+
+def _folder_of(path: str) -> tuple[str, dict[str, str]]:
+    """Where to look for new files, and options: Spark follows folders, so a file is one in its own.
+
+    >>> _folder_of("s3a://bucket/events/")
+    ('s3a://bucket/events/', {})
+    """
+    file = Path(path)
+    if "://" in path or not file.is_file():
+        return path, {}
+    return str(file.parent), {"pathGlobFilter": re.sub(r"([\\*?\[\]{}])", r"\\\1", file.name)}
 
 
 def _file_options(job: JobFile) -> dict[str, str]:
