@@ -149,8 +149,14 @@ class ColumnSegment(msgspec.Struct):
     @property
     def weight(self) -> int:
         """About how many bytes it takes, without the payloads of its events."""
-        arrays = self.events.nbytes + self.own.nbytes + self.undo.nbytes
-        return int(arrays) + sum(map(weight_of_outputs, self.outputs))
+        arrays = int(self.events.nbytes + self.own.nbytes + self.undo.nbytes)
+        count = sum(map(len, self.outputs))
+        if not count:
+            return arrays
+        # There may be a piece for every batch; one stands for all, so that a restart, which joins
+        # them, changes nothing.
+        sample = next(outputs for outputs in self.outputs if len(outputs))
+        return arrays + weight_of_outputs(sample) * count // len(sample)
 
     def give_up(self, todo: npt.NDArray[np.bool_]) -> list[Outputs]:
         """Outputs of these keys are no longer held; return them."""
