@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import Outputs, Place
-from betimes.engine.snapshots.weights import weight_of_outputs
+from betimes.engine.snapshots.weights import MADE
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -150,13 +150,7 @@ class ColumnSegment(msgspec.Struct):
     def weight(self) -> int:
         """About how many bytes it takes, without the payloads of its events."""
         arrays = int(self.events.nbytes + self.own.nbytes + self.undo.nbytes)
-        count = sum(map(len, self.outputs))
-        if not count:
-            return arrays
-        # There may be a piece for every batch; one stands for all, so that a restart, which joins
-        # them, changes nothing.
-        sample = next(outputs for outputs in self.outputs if len(outputs))
-        return arrays + weight_of_outputs(sample) * count // len(sample)
+        return arrays + MADE * sum(map(len, self.outputs))
 
     def give_up(self, todo: npt.NDArray[np.bool_]) -> list[Outputs]:
         """Outputs of these keys are no longer held; return them."""

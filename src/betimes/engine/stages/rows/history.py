@@ -22,9 +22,9 @@ import numpy.typing as npt
 from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.snapshots.weights import (
+    MADE,
     ROW,
     weight_of_event,
-    weight_of_outputs,
     weight_of_state,
 )
 from betimes.model.coded import pick
@@ -262,7 +262,7 @@ class RowSegment:
     @property
     def weight(self) -> int:
         """About how many bytes it takes."""
-        weight = sum(map(weight_of_outputs, self.outputs.values()))
+        weight = MADE * sum(map(len, self.outputs.values()))
         if self._parts and self._parts[0].events:
             weight += self.size * (ROW + weight_of_event(self._parts[0].events[0]))
         if self.undo:

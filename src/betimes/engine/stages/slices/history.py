@@ -8,9 +8,9 @@ from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.snapshots.weights import (
+    MADE,
     ROW,
     weight_of_batch,
-    weight_of_outputs,
     weight_of_state,
 )
 from betimes.engine.stages.slices.events import Slice
@@ -50,7 +50,7 @@ class SliceSegment:
     def weight(self) -> int:
         """About how many bytes it takes."""
         events = sum(weight_of_batch(part.batch) + len(part) * ROW for part in self._parts)
-        return events + weight_of_state(self.saved) + weight_of_outputs(self.outputs)
+        return events + weight_of_state(self.saved) + MADE * len(self.outputs)
 
     def remove(self, place: Place) -> None:
         """Remove the event at a place."""
