@@ -101,6 +101,15 @@ class Checked:
         return passed
 
     @property
+    def next_due(self) -> int:
+        return int(self._tactic.next_due)
+
+    def let_pass(self, time: int) -> None:
+        assert time < self.next_due
+        self._tactic.let_pass(time)
+        self._check()
+
+    @property
     def remembered(self) -> int:
         return int(self._tactic.remembered)
 

@@ -91,8 +91,7 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        allowed = not (observers or self.tactic.passed is not None)
-        self._rest = Rest(unit, allowed=allowed)
+        self._rest = Rest(unit, self.tactic, allowed=not observers)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0

@@ -6,14 +6,15 @@ leave no doubt. They move the clock, and with it how far order is certain, and d
 events are put aside, and the unit gets them in one batch before anybody looks at it: where a stream
 is cut makes no difference to a unit.
 
-A detector with deadlines never rests, because time passes for it, nor does a stage with observers.
+A detector with deadlines rests until one of them is due. A stage with observers never rests.
 """
 
 from __future__ import annotations
 
+from betimes.engine.stages.tactic import Tactic
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK
-from betimes.ordering import NEVER, OrderingUnit
+from betimes.ordering import NEVER, OrderingUnit, holding_time
 
 _MOST = 256
 """The unit gets what was put aside at the latest after this many batches."""
@@ -22,14 +23,17 @@ _MOST = 256
 class Rest:
     """Clock events that were put aside, and how far the clock has come with them."""
 
-    __slots__ = ("_allowed", "_slack", "_unit", "_until", "aside", "clock")
+    __slots__ = ("_allowed", "_hold", "_slack", "_tactic", "_unit", "_until", "aside", "clock")
 
-    def __init__(self, unit: OrderingUnit, *, allowed: bool) -> None:
+    def __init__(self, unit: OrderingUnit, tactic: Tactic, *, allowed: bool) -> None:
         self._unit = unit
+        self._tactic = tactic
         self._allowed = allowed
         self.aside: list[EventBatch] = []
         self.clock = NEVER
         self._slack = 0
+        self._hold: int | None = None
+        """How far time stays behind the clock; None if time makes no difference to the detector."""
         self._until: int | None = None
         """Up to which time clock events can be put aside; None if the unit has to be asked."""
 
@@ -42,13 +46,24 @@ class Rest:
             return False
         ts = batch.ts
         if self._until is None:
-            self._until, (self.clock, self._slack) = self._unit.still_until, end
+            self._until = self._ask(end)
         clock = max(self.clock, ts.item(0) if len(ts) == 1 else int(ts.max()))
         if clock > self._until:
             return False
         self.aside.append(batch)
         self.clock = clock
+        if self._hold is not None:
+            self._tactic.let_pass(clock - self._hold)
         return True
+
+    def _ask(self, end: tuple[int, int]) -> int:
+        self.clock, self._slack = end
+        unit, tactic = self._unit, self._tactic
+        if tactic.passed is None:
+            self._hold = None
+            return unit.still_until
+        self._hold = holding_time(unit.attenuation, self._slack)
+        return min(unit.still_until, tactic.next_due + self._hold - 1)
 
     @property
     def settled(self) -> int:

@@ -214,6 +214,13 @@ class Tactic(Protocol):
     def passed(self) -> int | None:
         """How far time has come; None if time makes no difference to the detector."""
 
+    @property
+    def next_due(self) -> int:
+        """Before this time, nothing happens just because time passes."""
+
+    def let_pass(self, time: int) -> None:
+        """Time comes to here, if it has not come further; nothing is due, nothing else happens."""
+
     def read(self, inputs: Inputs) -> Arrivals:
         """Which input events of a batch arrive here; a bad event is an error that names it."""
 

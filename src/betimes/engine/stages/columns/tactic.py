@@ -91,6 +91,14 @@ class ColumnTactic:
     def passed(self) -> int | None:
         return self._passed if self._program.holds_back else None
 
+    @property
+    def next_due(self) -> int:
+        return self._passed if (self._runs.heads >= 0).any() else END
+
+    def let_pass(self, time: int) -> None:
+        if self._segments:
+            self._passed = max(self._passed, time)
+
     # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:

@@ -8,6 +8,7 @@ from typing import Any
 
 from betimes.engine.news.digests import encode
 from betimes.engine.stages.rows.detectors import Detectors
+from betimes.engine.stages.tactic import END
 
 
 class Deadlines:
@@ -27,6 +28,11 @@ class Deadlines:
             if deadline is not None and self._armed.get(key) != deadline:
                 self._armed[key] = deadline
                 heappush(self._heap, (deadline, encode(key), key))
+
+    @property
+    def next(self) -> int:
+        """When the first of them wants to be called, or earlier."""
+        return self._heap[0][0] if self._heap else END
 
     def due(self, ts: int) -> Iterator[tuple[int, Any]]:
         """The keys whose deadlines have passed at a time, in order.

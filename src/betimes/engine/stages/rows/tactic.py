@@ -53,6 +53,13 @@ class RowTactic:
     def passed(self) -> int | None:
         return self._handling.passed if self._handling.timed else None
 
+    @property
+    def next_due(self) -> int:
+        return self._handling.deadlines.next
+
+    def let_pass(self, time: int) -> None:
+        self._handling.passed = max(self._handling.passed, time)
+
     # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:

@@ -28,6 +28,7 @@ from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
 from betimes.engine.stages.tactic import (
+    END,
     NOTHING,
     Disturbance,
     Ints,
@@ -71,6 +72,7 @@ class SliceTactic:
 
     weighs = True
     passed = None
+    next_due = END
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -234,6 +236,9 @@ class SliceTactic:
         counts.replayed += replay.handled
         counts.replaying += self._setting.time() - began
         return replay
+
+    def let_pass(self, time: int) -> None:
+        """Time makes no difference."""
 
     # Memory
 
