@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.model.codec import CheckpointError
 from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
 from betimes.ordering.stored import check_unit
@@ -224,7 +223,7 @@ class Loop:
         self.state[:] = kept["state"]
         self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0
         self.floats[:] = kept["floats"]
-        self.window = _sound(kept["window"], self.window, self.state)
+        self.window = kept["window"]
         self.waiting = np.append(kept["waiting"], np.empty(_ROOM, np.int64))
         self._make_room(held.shape[1])
         self._buffer[:, : held.shape[1]] = held
@@ -311,26 +310,6 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
 def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
     return column if column.flags.carray else column.copy()
-
-
-def _sound(window: Ints, like: Ints, state: Ints) -> Ints:
-    """A stored window of needs, if the loop can work on it: an index beyond it would be fatal."""
-    cut = int(state[kernel.CUT])
-    sound = (
-        isinstance(window, np.ndarray)
-        and window.dtype == like.dtype
-        and window.shape == like.shape
-        and 0 <= cut < len(window)
-        and (window >= 0).all()
-        and state[kernel.ABOVE] == window[cut + 1 :].sum()
-        and state[kernel.TOTAL] == window.sum()
-        and 0 < int(state[kernel.GAIN]) >> kernel.GAIN_BITS < 64
-    )
-    if not sound:
-        raise CheckpointError(
-            "what was learned about delays is damaged: start again from the beginning of the stream"
-        )
-    return window
 
 
 def _by_hand_out(events: Ints) -> Ints:
