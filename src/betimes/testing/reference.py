@@ -208,9 +208,10 @@ class ReferenceUnit:
         learned.clock = time
         delays = [time - effective for effective in learned.waiting]
         learned.largest = max([learned.largest, *delays])
-        constant = 60 * learned.faded if policy.decay is None else policy.decay
-        if constant:
-            learned.faded /= 1 + elapsed / constant
+        if policy.decay is None:
+            learned.faded = max(0.0, learned.faded - elapsed / 60)
+        else:
+            learned.faded *= policy.decay / (policy.decay + elapsed)
         learned.faded = max([learned.faded, *map(float, delays)])
         if policy.margin:
             for delay in delays:

@@ -18,7 +18,8 @@ FADE = 1.0 / 256.0
 """Weight of the newest delay in the running mean and deviation: about 256 delays are "recent"."""
 
 FOLLOW = 60.0
-"""Without a time constant of its own, a decaying slack has this many times itself."""
+"""Without a time constant of its own, a decaying slack has this many times itself. To decay that
+way is to shrink at a constant rate, by 1 us in this many."""
 
 FINE_BITS = 4
 FINE = 1 << FINE_BITS

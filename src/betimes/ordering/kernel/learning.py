@@ -129,9 +129,10 @@ def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> No
         if delay > state[TOP]:
             state[TOP] = delay
     if state[POLICY] == DECAYING:
-        constant = floats[DECAY] if floats[DECAY] > 0.0 else FOLLOW * floats[BASE]
-        if constant > 0.0:
-            floats[BASE] = floats[BASE] / (1.0 + elapsed / constant)
+        if floats[DECAY] > 0.0:
+            floats[BASE] *= floats[DECAY] / (floats[DECAY] + elapsed)
+        else:
+            floats[BASE] = max(floats[BASE] - elapsed / FOLLOW, 0.0)
         if state[OLDEST_WAITING] != FAR:
             floats[BASE] = max(floats[BASE], float(now - state[OLDEST_WAITING]))
     if floats[MARGIN] > 0.0:
