@@ -312,4 +312,4 @@ def test_paths_are_shown_without_detours(tmp_path: Path, monkeypatch: pytest.Mon
     assert run("--quiet", file.name).exit_code == 0
     (tmp_path / "checkpoint" / "local-run").unlink()
     again = run("--quiet", file.name)
-    assert "expected an empty folder out for a new run" in again.stderr
+    assert f"the sink at {tmp_path / 'out'} belongs to another job" in again.stderr

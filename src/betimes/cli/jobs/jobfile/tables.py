@@ -310,7 +310,7 @@ def _placed(values: dict[str, Any], file: Path, *names: str) -> dict[str, Any]:
     for name in names:
         path = values[name]
         if path is not None and "://" not in path:
-            values[name] = str((file.parent / path).absolute())
+            values[name] = str((file.parent / path).resolve())
     return values
 
 

@@ -241,11 +241,12 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
         reader = reader.schema(_columns(job))
     elif source.format == "csv":
         reader = reader.option("inferSchema", "true")
-    return reader.load(source.path)
+    folder, only = _folder_of(str(source.path))
+    return reader.options(**only).load(folder)
 
 
 def _folder_of(path: str) -> tuple[str, dict[str, str]]:
-    """Where to look for new files, and options: Spark follows folders, so a file is one in its own.
+    """Where to look for files, and options: Spark follows folders, so a file is one of a folder.
 
     >>> _folder_of("s3a://bucket/events/")
     ('s3a://bucket/events/', {})
