@@ -36,7 +36,7 @@ from betimes.model.fitting import check_format, check_identity
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 
-FORMAT = 4
+FORMAT = 5
 """Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
@@ -74,6 +74,12 @@ class Engine:
         The payload column that splits the stream into independent ones.
     order : "shared"
         One clock for all keys, or with `"key"` a clock and a slack for each value of `by`.
+    source : None
+        The payload column that says which source an event comes from, such as the partition of a
+        Kafka topic; each source then has its own clock and slack, and settling waits for the
+        slowest.
+    quiet : "10min"
+        After this much stream time without an event, settling no longer waits for a source.
     zone : Zone()
         The load to aim at when the attenuation is adaptive.
     calibration : None
@@ -173,12 +179,15 @@ class Engine:
         return self._order.sure_clock
 
     @alone
-    def feed(self, events: Events) -> ChangeBatch:
+    def feed(self, events: Events, *, blocks: bool = False) -> ChangeBatch:
         """Take events in the order of their arrival; return what changed.
 
         `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
         `EventBatch`, an `Event`, or any number of them. The engine keeps what it is fed: do not
         change it afterwards.
+
+        With `blocks`, only the events of one source are in the order of their arrival, and each
+        source may come as a block: nothing settles until every source of the batch was heard.
         """
         self._check_open()
         rows: list[Event] | None = None
@@ -192,7 +201,7 @@ class Engine:
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
-        readings: Any = self._order.read(batch, groups, rows)
+        readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
         if ignored:
             self.ignored.update(ignored)
         changes = self._taken(lambda: self._order.take(readings))
@@ -208,6 +217,15 @@ class Engine:
         """
         self._check_open()
         return self._taken(lambda: self._order.advance(by))
+
+    @alone
+    def excuse(self, sources: Sequence[Any]) -> None:
+        """Do not wait for these sources until they are heard again, because you know better.
+
+        Without this, a source stops counting once the others have moved on by `quiet`.
+        """
+        self._check_open()
+        self._order.excuse(sources)
 
     @alone
     def finish(self, *, advance: bool = True) -> ChangeBatch:

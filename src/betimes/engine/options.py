@@ -23,6 +23,7 @@ from betimes.model.duration import LONGEST, exact
 from betimes.model.hints import did_you_mean, nearest, unknown
 from betimes.model.identity import Identity, spelled_names
 from betimes.ordering import SlackPolicy
+from betimes.ordering.sources import QUIET
 
 LATE_POLICIES = ("repair", "side", "drop")
 RESULTS = ("provisional", "final")
@@ -62,6 +63,8 @@ class EngineOptions:
     errors: str = "stop"
     by: str | None = None
     order: str = "shared"
+    source: str | None = None
+    quiet: Duration | None = QUIET
     zone: Zone = USUAL
     calibration: Calibration | str | Path | None = None
 
@@ -117,12 +120,17 @@ class EngineOptions:
         # Normalise durations and models, so that equal options compare equal; read files.
         if not (self.by is None or (isinstance(self.by, str) and self.by)):
             raise OptionError(f"expected by to name a payload column, got by={self.by!r}")
+        if not (self.source is None or (isinstance(self.source, str) and self.source)):
+            raise OptionError(
+                f"expected source to name a payload column, got source={self.source!r}"
+            )
         if not isinstance(self.zone, Zone):
             raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
         skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
         known = self.calibration
         for name, value in {
             "max_skew": skew,
+            "quiet": LONGEST if self.quiet is None else microseconds(self.quiet, "quiet"),
             "retention": microseconds(self.retention, "retention"),
             "snapshots": parse_snapshots(self.snapshots),
             "calibration": None if known is None else Calibration.of(known),
@@ -152,8 +160,8 @@ class EngineOptions:
         usual = EngineOptions()
         given = {name: getattr(self, name) for name in OPTIONS}
         shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        for name in {"max_skew", "retention"}.intersection(shown):
-            unlimited = name == "max_skew" and shown[name] == LONGEST
+        for name in {"max_skew", "quiet", "retention"}.intersection(shown):
+            unlimited = name != "retention" and shown[name] == LONGEST
             shown[name] = None if unlimited else exact(shown[name])
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
@@ -172,6 +180,8 @@ class EngineOptions:
             "retention": exact(microseconds(self.retention)),
             "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
+            "source": "nothing" if self.source is None else spelled_names([self.source]),
+            "quiet": "not used" if self.source is None else exact(microseconds(self.quiet or 0)),
         }})  # fmt: skip
 
 

@@ -28,9 +28,11 @@ from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
+from betimes.engine.stages.certainty import CertainBelow, rises
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
+from betimes.engine.stages.meter import Meter
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stages.tactic import (
@@ -76,9 +78,12 @@ class Stage:
         self.finality = Finality(microseconds(options.retention), self.counts)
         self.reads: tuple[str, ...] = ()
         """The detectors that publish what this one subscribes to."""
+        self.sourced = options.source is not None
+        """Whether each source has its own clock."""
+        self._certain_below = CertainBelow()
         self._observers = tuple(observers)
         self._time = time
-        self._load = _Meter(self.counts)
+        self._load = Meter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
         self._outputs = OutputMaker(node, level, options)
         self._failures = Failures(options.errors)
@@ -101,15 +106,19 @@ class Stage:
         """Sort out which input events of a batch arrive here; nothing is taken in yet."""
         return self.tactic.read(inputs)
 
-    def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
-        """Take in what arrives in a batch; `first` is the number of its first arrival."""
+    def step(self, arrivals: Arrivals, heard: Heard, first: int, *, blocks: bool = False) -> News:
+        """Take in what arrives in a batch; `first` is the number of its first arrival.
+
+        With `blocks`, each source of the batch may come as a block.
+        """
         self._hear(heard, first)
+        certain = self._certain_below.hear(arrivals.at, heard.certain)
         if not (len(arrivals.at) or heard.deleted or heard.confirmed):
             return self._nothing()
         told = Telling()
         row = self._row
         self._row += len(arrivals.at)
-        answer = self.unit.feed(arrivals.batch)
+        answer = self.unit.feed(arrivals.batch, blocks=blocks, certain=certain)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
@@ -193,7 +202,7 @@ class Stage:
             return
         finality, repairs = self.finality, self._lateness.repairs
         slack_before = 0 if before[0] == NEVER else before[1]
-        if repairs and _steady(clock, slack, slack_before):
+        if repairs and not self.sourced and _steady(clock, slack, slack_before):
             # The common case: the furthest clock decides.
             newest = clock.item(0) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(slack_before, 1))
@@ -204,8 +213,11 @@ class Stage:
             certain[clock == NEVER] = -1
         if not repairs:
             self._lateness.note(arrivals, certain, finality.settled, row)
+        if self.sourced:
+            # The levels above follow this instead of learning the slack.
+            told.certain = rises(arrivals.at, certain, finality.settled)
         finality.settled = max(finality.settled, int(certain.max()))
-        if slack[-1] != slack_before or self.unit.policy != "largest":
+        if not self.sourced and (slack[-1] != slack_before or self.unit.policy != "largest"):
             known = np.where(clock == NEVER, 0, slack)
             for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
@@ -219,7 +231,7 @@ class Stage:
         clock, (known, slack) = step.clock, self._outputs.path.end
         if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
             return False
-        if not self._lateness.repairs:
+        if not self._lateness.repairs or self.sourced:
             return False
         self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
         self._outputs.path = Path((clock, slack))
@@ -316,7 +328,7 @@ class Stage:
             if len(made):
                 observer.made(self, made)
             observer.settled(self, finality.final_to)
-        if told.nothing and confirmed is NO_OUTPUTS:
+        if told.nothing and confirmed is NO_OUTPUTS and told.certain is None:
             return self._nothing()
         return told.news(made, final, confirmed, finality.may_change_from(), reach)
 
@@ -356,6 +368,7 @@ class Stage:
             retraction=f"{self._retraction.technique}: {self._retraction.reason}",
             latency_provisional=counts.first_latency / counts.made if counts.made else None,
             latency_final=counts.final_latency / counts.finals if counts.finals else None,
+            waits_for=unit.waits_for,
             busy=counts.busy,
             busy_factor=self._load.last.busy / span if self._load.last else 0.0,
         )
@@ -374,6 +387,7 @@ class Stage:
             "lateness": self._lateness.state_of(),
             "suspects": self._suspects,
             "before": self._outputs.path.end,
+            "certain_below": self._certain_below.known,
             "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
             "outputs": outputs.state_of(),
@@ -387,6 +401,7 @@ class Stage:
         self._row, self._suspects = kept["row"], kept["suspects"]
         self._outputs.copies = kept["copies"]
         self._outputs.path = Path(kept["before"])
+        self._certain_below.known = kept["certain_below"]
         self._lateness.resume(kept["lateness"])
         self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
@@ -394,26 +409,6 @@ class Stage:
         outputs = Outputs.resumed(kept["outputs"])
         self.finality.reopen(outputs, kept["open"])
         self.tactic.resume(kept["tactic"], Remembered(outputs))
-
-
-class _Meter:
-    """Measures what a stage does between two readings."""
-
-    def __init__(self, counts: StageCounts) -> None:
-        self._counts = counts
-        self._before = (0.0, 0.0, 0)
-        self.last: Load | None = None
-
-    def read(self, slack: int) -> Load:
-        counts, before = self._counts, self._before
-        self._before = (counts.busy, counts.replaying, counts.handled)
-        self.last = Load(
-            busy=counts.busy - before[0],
-            replaying=counts.replaying - before[1],
-            released=counts.handled - before[2],
-            slack=slack,
-        )
-        return self.last
 
 
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:

@@ -34,11 +34,25 @@ it unlinks the new events from the merged list in reverse order of arrival, and 
 event when it is unlinked had arrived before it. If the successor is already released, the event
 came too late to tell, and counts with its whole lateness.
 
+If the stream has several sources, each has its own clock and slack, and `sources` walks the path
+instead of `path`; everything else is the same.
+
 `layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
 
-from betimes.ordering.kernel.batch import feed
+from betimes.ordering.kernel.batch import feed, feed_sources
 from betimes.ordering.kernel.holding import holding_time, holding_times
+from betimes.ordering.kernel.sources import (
+    EXPECTED,
+    LIVING,
+    N_MARKS,
+    NEXT_LOOK,
+    QUIET,
+    STANDING,
+    UNKNOWN,
+    plant,
+    slowest,
+)
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ARRIVALS, AT, ATTENUATION, BASE, BUFFERED, CLOCK, CODE, CONFIRM, COUNT, DECAY, FAR, FLOOR,
@@ -51,11 +65,12 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 
 __all__ = [
     "ARRIVALS", "AT", "ATTENUATION", "BASE", "BUFFERED", "CLOCK", "CODE", "CONFIRM", "COUNT",
-    "DECAY", "FAR", "FLOOR", "FLOOR_LEFT", "FRONTIER", "HEAD", "KEPT_FROM", "LEARNED",
-    "LEARNED_FLOATS", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK",
-    "NEVER", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_REJECTED", "N_RELEASED", "N_REPLAYED",
-    "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING", "PASSED", "PASSED_TOP",
-    "PEAK", "POLICY", "RELEASED", "ROLE", "ROW", "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE",
-    "SLACK", "SUSPECTS", "SUSPECT_1", "TOP", "TS", "UPDATES", "WAITING", "WINDOW", "feed",
-    "holding_time", "holding_times",
+    "DECAY", "EXPECTED", "FAR", "FLOOR", "FLOOR_LEFT", "FRONTIER", "HEAD", "KEPT_FROM", "LEARNED",
+    "LEARNED_FLOATS", "LIVING", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED",
+    "MIN_SLACK", "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS",
+    "N_REJECTED", "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE",
+    "OLDEST_WAITING", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW",
+    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "STANDING", "SUSPECTS", "SUSPECT_1",
+    "TOP", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources", "holding_time",
+    "holding_times", "plant", "slowest",
 ]  # fmt: skip
