@@ -98,7 +98,7 @@ def test_readings_of_several_slots_are_put_together() -> None:
         detector="a", level=0, clock=70, slack=5, attenuation=0.5, buffered=1, remembered=2,
         released=3, handled=10, replays=1, replayed=4, snapshots=1, snapshot_bytes=9, retracted=1,
         late=0, errors=0, retraction="full: as configured", latency_provisional=4.0,
-        latency_final=None, busy=0.5, busy_factor=0.1,
+        latency_final=None, waits_for=None, busy=0.5, busy_factor=0.1,
     )  # fmt: skip
     other = msgspec.structs.replace(
         one, clock=None, slack=9, attenuation=1.0, handled=30, latency_provisional=8.0

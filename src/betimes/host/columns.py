@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from betimes.model import EventBatch
-from betimes.model.event import RESERVED
+from betimes.model.event import OWN, RESERVED
 from betimes.model.identity import Facts
 from betimes.model.rows import plain
 
@@ -30,18 +30,33 @@ class Columns:
     arrival: str | None = None
     """The column that gives the order of arrival; None if the rows are in that order."""
 
-    def sift(self, table: pa.Table) -> tuple[EventBatch, list[BadRow]]:
+    def sift(
+        self, table: pa.Table, *, source: str | None = None
+    ) -> tuple[EventBatch, list[BadRow]]:
         """The events of a table in order of arrival, and the rows that are not valid events.
+
+        With `source`, events must have a value in this column.
 
         >>> events, bad = Columns(time="at").sift(pa.table({"at": [1, None], "type": ["A", "B"]}))
         >>> len(events), bad
         (1, [BadRow(reason='the time is missing', row={'at': None, 'type': 'B'})])
         """
         rows = plain(table)
+        nowhere: list[BadRow] = []
+        if source is not None and source in rows.column_names and rows[source].null_count:
+            missing = rows[source].is_null()
+            nowhere = [
+                BadRow("the source is missing", row) for row in rows.filter(missing).to_pylist()
+            ]
+            rows = rows.filter(rows[source].is_valid())
         batch, rejected = EventBatch.sift_arrow(
             rows, time=self.time, type=self.type, arrival=self.arrival
         )
         bad = [BadRow(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
+        bad = [BadRow(reason, _theirs(row)) for reason, row in [*nowhere, *bad]]
+        if self.arrival is not None and self.arrival.startswith(OWN):
+            assert isinstance(batch.payload, pa.Table)
+            batch.payload = batch.payload.drop_columns([self.arrival])
         if not RESERVED.isdisjoint(batch.types):
             own = np.array([name in RESERVED for name in batch.types])[batch.codes]
             for event in batch.take(np.flatnonzero(own)):
@@ -57,3 +72,8 @@ class Columns:
             "type": self.type,
             "arrival": self.arrival or "order of the rows",
         }
+
+
+def _theirs(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without the columns that betimes has added."""
+    return {name: value for name, value in row.items() if not name.startswith(OWN)}

@@ -32,7 +32,7 @@ from betimes.host.host import Host, HostState, Setup
 from betimes.model.fitting import check_identity, read_stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 3
+FORMAT = 4
 """Layout of head and log; those of another layout are refused."""
 
 LEAST_LOG = 4 * 2**20

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
 from betimes.model.duration import readable
 from betimes.model.errors import EventError
+from betimes.model.event import OWN
 from betimes.ordering import kernel
 
 Ints = npt.NDArray[np.int64]
@@ -64,17 +66,24 @@ class Sources:
 
     def told_apart(self, batch: EventBatch) -> EventBatch:
         """The batch with the source of each event."""
+        source, payload = self.read(batch), batch.payload
+        if self.column.startswith(OWN) and isinstance(payload, pa.Table) and len(batch):
+            payload = payload.drop_columns([self.column])
         return EventBatch(
-            batch.ts, batch.codes, batch.types, batch.payload, head_start=batch.head_start,
-            source=self.read(batch),
+            batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start,
+            source=source,
         )  # fmt: skip
 
     def known(self, names: Iterable[Any]) -> list[int]:
         """The numbers of those of these sources that have had an event."""
         return [self._numbers[name] for name in names if name in self._numbers]
 
+    def state_of(self) -> list[Any]:
+        """Everything that `resume` needs."""
+        return self.names
+
     def resume(self, names: list[Any]) -> None:
-        """Resume with what `names` returned."""
+        """Resume from what `state_of` returned."""
         self._numbers = {name: number for number, name in enumerate(names, 1)}
 
 

@@ -45,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
-_NOBODY = (None, None, None)
+_NOBODY = (None, None, None, None)
 _NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
 
 
@@ -127,7 +127,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._types = Types(wanted, self._clock, self._learner, offsets)
         self._no_heads = np.zeros(1, np.int64)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
-        self._helpers = (self._learner, self._offsetter, self._duplicates)
+        self._helpers = (self._learner, self._offsetter, self._duplicates, self._sources)
         if self._learner is not None and start.clock is not None:
             self._learner.begin_with(self._types.code(start.clock), start.clock)
 
@@ -217,7 +217,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             "contradictions": self._contradictions,
             "suspects": {row: (int(e.ts[0]), e[0].type) for row, e in self._suspects.items()},
             "ended": self._ended,
-            "sources": None if self._sources is None else self._sources.names,
             "helpers": [None if h is None else h.state_of() for h in self._helpers],
         }
 
@@ -226,8 +225,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._loop.resume(kept["loop"])
         self._types.resume(tuple(kept["types"]), kept["table"])
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
-        if self._sources is not None:
-            self._sources.resume(kept["sources"])
         self._suspects = {
             row: EventBatch.from_rows([Event(type, ts)])
             for row, (ts, type) in kept["suspects"].items()
@@ -255,8 +252,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     @property
     def sure_clock(self) -> int | None:
-        """Stream time if no clock event so far is in doubt, otherwise None."""
-        doubt = self._loop.suspects or self._sources is not None or self._state[kernel.UPDATES] < 2
+        """Stream time if it is one, and no clock event so far is in doubt; otherwise None."""
+        several = self._sources is not None
+        doubt = several or self._loop.suspects or self._state[kernel.UPDATES] < 2
         return None if doubt else self.clock
 
     @property
@@ -359,7 +357,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             heads = self._no_heads[: len(batch)]
         first = int(self._state[kernel.ARRIVALS])
         if batch.payload is not None:
-            self._keep_payload(first, codes, batch.payload)
+            wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
+            self._payloads.put(first, batch.payload, wanted)
+            self._has_payloads = True
         step = self._loop.run(
             self._types.table, plain(batch.ts), plain(codes), plain(heads), origin
         )
@@ -379,11 +379,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def _is_plain(self) -> bool:
         """Whether the loop is all that a single event needs."""
-        return (
-            self._sources is None
-            and self._helpers == _NOBODY
-            and self._state.item(kernel.UPDATES) >= 2
-        )
+        return self._helpers == _NOBODY and self._state.item(kernel.UPDATES) >= 2
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""
@@ -401,11 +397,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             row = int(self._state[kernel.ARRIVALS]) - 1
             rejected = self._put_aside(EventBatch.of(event), row, step.rejected)
         return self._answer(step, rejected, before)
-
-    def _keep_payload(self, first: int, codes: Codes, payload: Payload) -> None:
-        wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
-        self._payloads.put(first, payload, wanted)
-        self._has_payloads = True
 
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""

@@ -40,16 +40,21 @@ from betimes.engine import EngineOptions
 from betimes.engine.options import LATE_POLICIES, OPTIONS, RESULTS
 from betimes.engine.stages.retraction import TECHNIQUES
 from betimes.host import Columns
+from betimes.model.event import OWN
 from betimes.model.hints import nearest
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
+
+PARTITION, ARRIVAL = f"{OWN}partition", f"{OWN}arrival"
+"""Columns that the records of a Kafka topic have besides those of the events."""
 
 SOURCE_KEYS: Shape = {
     "format": Key(choice(*FILES, "kafka", "socket", "simulate"), required=True),
     "time": Key(text, "ts"),
     "type": Key(text, "type"),
     "arrival": Key(text),
+    "source": Key(text),
     "by": Key(text),
     "batch_rows": Key(whole(1), BATCH_ROWS),
     "end": Key(choice("advance", "stay", "open"), "advance"),
@@ -73,7 +78,7 @@ OPTION_READERS: dict[str, Reader] = {
     "slack": slack,
     "margin": number(0),
     "max_late": number(0, 1),
-    "max_skew": either("off", duration),
+    **dict.fromkeys(("max_skew", "quiet"), either("off", duration)),
     "attenuation": either("adaptive", number(0, 1)),
     "retraction": choice(*TECHNIQUES),
     "late": choice(*LATE_POLICIES),
@@ -83,7 +88,11 @@ OPTION_READERS: dict[str, Reader] = {
 }
 """How the options of an engine are written in a job file."""
 
-ELSEWHERE = {"by": "a key of [source]", "zone": "cannot be set in a job file"}
+ELSEWHERE = {
+    "by": "a key of [source]",
+    "source": "a key of [source]",
+    "zone": "cannot be set in a job file",
+}
 """Options that are not keys of [detect], and why."""
 
 DETECT_KEYS: Shape = {
@@ -140,6 +149,8 @@ class SourceTable:
     time: str
     type: str
     arrival: str | None
+    source: str | None
+    """The column with the source of an event; "off" for one clock."""
     by: str | None
     batch_rows: int
     end: str
@@ -155,6 +166,17 @@ class SourceTable:
     keys: int
     stragglers: float
     rate: float | None
+
+    @property
+    def clocks(self) -> str | None:
+        """The column whose values have their own clocks: of a Kafka topic, the partition."""
+        usual = PARTITION if self.format == "kafka" else None
+        return None if self.source == "off" else self.source or usual
+
+    @property
+    def order(self) -> str | None:
+        """The column that gives the order of arrival: of a Kafka topic, the time of the record."""
+        return self.arrival or (ARRIVAL if self.format == "kafka" else None)
 
 
 @dataclass(frozen=True)
@@ -217,13 +239,14 @@ class JobFile:
     def options(self) -> EngineOptions:
         """The options of the engine, with what `results` asks for."""
         return EngineOptions.of(
-            self.detect.options, results=self.sink.results, by=self.source.by
+            self.detect.options, results=self.sink.results, by=self.source.by,
+            source=self.source.clocks,
         )  # fmt: skip
 
     @property
     def columns(self) -> Columns:
         """The columns of the source that every event has."""
-        return Columns(self.source.time, self.source.type, self.source.arrival)
+        return Columns(self.source.time, self.source.type, self.source.order)
 
     def has(self, table: str, key: str) -> bool:
         """Whether the file sets a key."""
@@ -320,6 +343,7 @@ def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
 def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
     own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    if options.get("max_skew") == "off":
-        options["max_skew"] = None
+    for name in ("max_skew", "quiet"):
+        if options.get(name) == "off":
+            options[name] = None
     return DetectTable(**own, options=options, patterns=patterns)

@@ -24,7 +24,7 @@ from betimes.model import StreamEndedError
 from betimes.model.fitting import check_identity, read_stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 2
+FORMAT = 3
 FILE = "local-run"
 _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 
