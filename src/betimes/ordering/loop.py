@@ -190,7 +190,7 @@ class Loop:
         clocks.make_room(int(origin.sources.max()), len(ts) if self.policy.margin > 0 else 0)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed_sources(
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
-            clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.tree,
+            clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
             ts, codes, heads, origin.sources, origin.certain,
             _ONE if len(ts) == 1 else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,

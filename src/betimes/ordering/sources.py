@@ -127,9 +127,9 @@ class Clocks:
         self.floats: Floats = np.empty((0, len(floats)))
         self.windows: Ints = np.empty((0, *window.shape), np.int64)
         self.waiting: Ints = np.empty((0, 1), np.int64)
-        self.marks: Ints = np.empty((kernel.N_MARKS, 0), np.int64)
-        self.common: Ints = np.array([quiet, kernel.FAR])
-        self.tree: Ints = np.empty(0, np.int64)
+        self.marks: Ints = np.empty((0, kernel.N_MARKS), np.int64)
+        self.common: Ints = np.array([quiet, kernel.FAR, 0])
+        self.leaves: Ints = np.empty(0, np.int64)
         self.make_room(1, 0)
         # What stages below make is dated back by nothing, until it is.
         self.rows[0, (kernel.SLACK, kernel.MIN_SLACK, kernel.FLOOR, kernel.FLOOR_LEFT)] = 0
@@ -143,11 +143,11 @@ class Clocks:
             self.rows = np.concatenate((self.rows, np.tile(state, (more, 1))))
             self.floats = np.concatenate((self.floats, np.tile(floats, (more, 1))))
             self.windows = np.concatenate((self.windows, np.tile(window, (more, 1, 1))))
-            self.marks = np.concatenate((self.marks, np.zeros((len(self.marks), more), int)), 1)
+            self.marks = np.concatenate((self.marks, np.zeros((more, kernel.N_MARKS), np.int64)))
             room = np.empty((more, self.waiting.shape[1]), np.int64)
             self.waiting = np.concatenate((self.waiting, room))
-            self.tree = np.empty(2 * len(self.rows), np.int64)
-            self._plant()
+            self.leaves = np.empty(len(self.rows), np.int64)
+            self._set_leaves()
         missing = int(self.rows[:, kernel.WAITING].max()) + arrivals - self.waiting.shape[1]
         if arrivals and missing > 0:
             room = np.empty((len(self.rows), 2 * missing), np.int64)
@@ -155,21 +155,18 @@ class Clocks:
 
     def listen_below(self) -> None:
         """Count source 0: there are stages below."""
-        self.marks[kernel.STANDING, 0] = kernel.EXPECTED
-        self._plant()
+        self.marks[0, kernel.STANDING] = kernel.EXPECTED
+        self._set_leaves()
 
     def expect(self, numbers: Ints) -> None:
         """Count these sources, and wait for each of them to be heard."""
         self.make_room(int(numbers.max(initial=0)), 0)
-        self.marks[kernel.STANDING, numbers[numbers > 0]] = kernel.EXPECTED
-        self._plant()
+        self._stand(numbers[numbers > 0], kernel.EXPECTED)
 
     def excuse(self, numbers: list[int]) -> None:
         """Do not wait for these sources until they are heard again."""
-        known = self.marks[kernel.STANDING] != kernel.UNKNOWN
-        mine = np.isin(np.arange(len(known)), numbers)
-        self.marks[kernel.STANDING, known & mine] = kernel.QUIET
-        self._plant()
+        heard = self.marks[:, kernel.STANDING] != kernel.UNKNOWN
+        self._stand(np.array([s for s in numbers if s < len(heard) and heard[s]]), kernel.QUIET)
 
     def suspects(self) -> list[int]:
         """The arrival numbers of clock events in doubt, in order."""
@@ -179,7 +176,7 @@ class Clocks:
 
     def readings(self, sources: Sources) -> dict[str, Any]:
         """What a unit reports about its sources."""
-        slowest = kernel.slowest(self.rows, self.tree)
+        slowest = int(self.common[kernel.SLOWEST])
         return {
             "largest_delay": int(self.rows[:, kernel.TOP].max()),
             "sources": self._stats(sources),
@@ -190,7 +187,7 @@ class Clocks:
         """What is known about each source that has been heard or is expected."""
         found = {}
         for number, name in enumerate(sources.names[: len(self.rows) - 1], 1):
-            standing = _STANDINGS.get(int(self.marks[kernel.STANDING, number]))
+            standing = _STANDINGS.get(int(self.marks[number, kernel.STANDING]))
             if standing is not None:
                 clock, slack = self.rows[number, [kernel.NOW, kernel.SLACK]].tolist()
                 known = None if clock == kernel.NEVER else clock
@@ -203,20 +200,21 @@ class Clocks:
         self.rows[1:, never] = kernel.NEVER
         self.rows[:, (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)] = kernel.FAR
         self.rows[:, kernel.WAITING] = 0
-        self.marks[:, 1:] = 0
-        self._plant()
+        self.marks[1:] = 0
+        self._set_leaves()
 
     def learn_from(self, other: Clocks) -> None:
         """Copy what others have learned; sources that they have not heard of stay as they are."""
         self.make_room(len(other.rows) - 1, other.waiting.shape[1])
-        heard = np.flatnonzero(other.marks[kernel.STANDING] != kernel.UNKNOWN)
+        heard = np.flatnonzero(other.marks[:, kernel.STANDING] != kernel.UNKNOWN)
         self.rows[heard, kernel.LEARNED] = other.rows[heard, kernel.LEARNED]
         self.floats[heard, kernel.LEARNED_FLOATS] = other.floats[heard, kernel.LEARNED_FLOATS]
         self.windows[heard] = other.windows[heard]
         self.waiting[heard, : other.waiting.shape[1]] = other.waiting[heard]
-        self.marks[:, heard] = other.marks[:, heard]
+        self.marks[heard] = other.marks[heard]
+        self.marks[:, kernel.ORDINARY] = 0
         self.common[kernel.NEXT_LOOK] = kernel.NEVER
-        self._plant()
+        self._set_leaves()
 
     def state_of(self) -> dict[str, Any]:
         """Everything that `resume` needs."""
@@ -227,8 +225,13 @@ class Clocks:
         """Resume from what `state_of` returned."""
         for name, value in kept.items():
             setattr(self, name, value)
-        self.tree = np.empty(2 * len(self.rows), np.int64)
-        self._plant()
+        self.leaves = np.empty(len(self.rows), np.int64)
+        self._set_leaves()
 
-    def _plant(self) -> None:
-        kernel.plant(self.rows, self.marks, self.tree)
+    def _stand(self, numbers: Ints, standing: int) -> None:
+        self.marks[numbers.astype(np.int64), kernel.STANDING] = standing
+        self.marks[numbers.astype(np.int64), kernel.ORDINARY] = 0
+        self._set_leaves()
+
+    def _set_leaves(self) -> None:
+        kernel.set_leaves(self.rows, self.marks, self.common, self.leaves)

@@ -47,11 +47,12 @@ from betimes.ordering.kernel.sources import (
     LIVING,
     N_MARKS,
     NEXT_LOOK,
+    ORDINARY,
     QUIET,
+    SLOWEST,
     STANDING,
     UNKNOWN,
-    plant,
-    slowest,
+    set_leaves,
 )
 
 from betimes.ordering.kernel.layout import (  # isort: skip
@@ -69,8 +70,8 @@ __all__ = [
     "LEARNED_FLOATS", "LIVING", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED",
     "MIN_SLACK", "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS",
     "N_REJECTED", "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE",
-    "OLDEST_WAITING", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW",
-    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "STANDING", "SUSPECTS", "SUSPECT_1",
-    "TOP", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources", "holding_time",
-    "holding_times", "plant", "slowest",
+    "OLDEST_WAITING", "ORDINARY", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED",
+    "ROLE", "ROW", "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "SLOWEST", "STANDING",
+    "SUSPECTS", "SUSPECT_1", "TOP", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed",
+    "feed_sources", "holding_time", "holding_times", "set_leaves",
 ]  # fmt: skip

@@ -44,14 +44,14 @@ def feed(
 def feed_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    tree: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints, order: Ints,
+    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints, order: Ints,
     work: Ints, links: Ints, side: Ints, out: Ints, start: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch whose events come from several sources, each with its own clock."""
     behind = _take_in(state, types, buffer, ts, codes, order, work, links, side)
     n = len(ts)
     maybe_late = walk_sources(
-        state, floats, types, buffer, rows, row_floats, windows, waiting, marks, common, tree,
+        state, floats, types, buffer, rows, row_floats, windows, waiting, marks, common, leaves,
         ts, codes, heads, sources, certain, work[3, :n], work[:3, :n], side[0],
     )  # fmt: skip
     state[SUSPECTS] = rows[:, SUSPECTS].sum()

@@ -26,9 +26,9 @@ those were certain before this arrival. What they still make is later, unless th
 by how much they do is the slack of source 0. So whatever a source does, the levels above need not
 learn it again.
 
-**The bound in logarithmic time.** `tree` is a tournament: leaf `s` has `clock - slack` of source
-`s` (FAR if it does not count), each node the lesser of its two children, and node 1 the bound. A
-source that is not the slowest changes few nodes.
+**The bound in constant time.** `leaves` has `clock - slack` of each source, FAR if it does not
+count. Clocks only rise, so the least of them changes when that very source moves on, or another
+falls below it. Only then all of them are looked at: on average over the arrivals, one or two.
 """
 
 from __future__ import annotations
@@ -43,36 +43,24 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 from betimes.ordering.kernel.path import is_suspect, pass_frontier
 
-# Rows of the table of sources: the clock when each was last heard, its standing, and whether it has
-# had a clock event.
-HEARD, STANDING, TICKED, N_MARKS = range(4)
+# Columns of the table of sources: the clock when each was last heard, its standing, whether it has
+# had a clock event, and whether it is an ordinary one: living, led by clock events, none in doubt.
+HEARD, STANDING, TICKED, ORDINARY, N_MARKS = range(5)
 
 UNKNOWN, LIVING, EXPECTED, QUIET = range(4)
 
-# Fields of `common`: how long until a source is quiet, when to look for quiet ones again.
-QUIET_AFTER, NEXT_LOOK, N_COMMON = range(3)
+# Fields of `common`: how long until a source is quiet, when to look for quiet ones again, and the
+# source with the least leaf.
+QUIET_AFTER, NEXT_LOOK, SLOWEST, N_COMMON = range(4)
 
 NOTHING_CERTAIN = -1
 """The bound while a source is expected whose time nobody knows; all times are later."""
 
 
 @compiled
-def _set_leaf(tree: Ints, source: int, value: int) -> None:
-    """Set the leaf of a source, and the nodes above it as far as they change."""
-    node = len(tree) // 2 + source
-    tree[node] = value
-    while node > 1:
-        node //= 2
-        lesser = min(tree[2 * node], tree[2 * node + 1])
-        if tree[node] == lesser:
-            break
-        tree[node] = lesser
-
-
-@compiled
 def _leaf(rows: Ints, marks: Ints, s: int) -> int:
     """Up to where order is certain as far as this source is concerned."""
-    standing = marks[STANDING, s]
+    standing = marks[s, STANDING]
     if standing in (UNKNOWN, QUIET):
         return FAR
     if rows[s, NOW] == NEVER:
@@ -82,21 +70,38 @@ def _leaf(rows: Ints, marks: Ints, s: int) -> int:
 
 
 @compiled
-def plant(rows: Ints, marks: Ints, tree: Ints) -> None:
-    """Build the tree anew."""
-    width = len(tree) // 2
-    tree[:] = FAR
-    for s in range(len(rows)):
-        tree[width + s] = _leaf(rows, marks, s)
-    for node in range(width - 1, 0, -1):
-        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+def _find_slowest(leaves: Ints, common: Ints) -> None:
+    least = leaves.min()
+    s = 0
+    while leaves[s] != least:
+        s += 1
+    common[SLOWEST] = s
 
 
 @compiled
-def bound_of(rows: Ints, tree: Ints, now: int) -> int:
+def _set_leaf(leaves: Ints, common: Ints, s: int, value: int) -> None:
+    """Set the leaf of a source, and look for the slowest if it may be another one."""
+    leaves[s] = value
+    if s == common[SLOWEST]:
+        _find_slowest(leaves, common)
+    elif value < leaves[common[SLOWEST]]:
+        common[SLOWEST] = s
+
+
+@compiled
+def set_leaves(rows: Ints, marks: Ints, common: Ints, leaves: Ints) -> None:
+    """Set the leaves of all sources."""
+    for s in range(len(rows)):
+        leaves[s] = _leaf(rows, marks, s)
+    _find_slowest(leaves, common)
+
+
+@compiled
+def _bound(rows: Ints, common: Ints, leaves: Ints, now: int) -> int:
     """Up to where order is certain; if every source is quiet, the longest slack decides."""
-    if tree[1] != FAR:
-        return int(tree[1])
+    least = leaves[common[SLOWEST]]
+    if least != FAR:
+        return int(least)
     longest = 0
     for s in range(len(rows)):
         longest = max(longest, rows[s, SLACK])
@@ -104,52 +109,58 @@ def bound_of(rows: Ints, tree: Ints, now: int) -> int:
 
 
 @compiled
-def slowest(rows: Ints, tree: Ints) -> int:
-    """The source that the bound waits for; -1 if every source is quiet."""
-    if tree[1] == FAR:
-        return -1
-    node, width = 1, len(tree) // 2
-    while node < width:
-        node = 2 * node if tree[2 * node] == tree[node] else 2 * node + 1
-    return min(node - width, len(rows) - 1)
-
-
-@compiled
-def _leave_out_quiet(rows: Ints, marks: Ints, common: Ints, tree: Ints, now: int) -> None:
+def _leave_out_quiet(rows: Ints, marks: Ints, common: Ints, leaves: Ints, now: int) -> None:
     """Leave out the sources that have gone quiet, and decide when to look again."""
     oldest = FAR
     for s in range(1, len(rows)):
-        if marks[STANDING, s] == LIVING and rows[s, NOW] != NEVER:
-            if now - marks[HEARD, s] > common[QUIET_AFTER]:
-                marks[STANDING, s] = QUIET
-                _set_leaf(tree, s, FAR)
+        if marks[s, STANDING] == LIVING and rows[s, NOW] != NEVER:
+            if now - marks[s, HEARD] > common[QUIET_AFTER]:
+                marks[s, STANDING], marks[s, ORDINARY] = QUIET, 0
+                leaves[s] = FAR
             else:
-                oldest = min(oldest, marks[HEARD, s])
+                oldest = min(oldest, marks[s, HEARD])
     common[NEXT_LOOK] = FAR if oldest >= FAR - common[QUIET_AFTER] else oldest + common[QUIET_AFTER]
+    _find_slowest(leaves, common)
 
 
 @compiled
-def _pass_time(rows: Ints, marks: Ints, tree: Ints, by: int) -> None:
+def _pass_time(rows: Ints, marks: Ints, common: Ints, leaves: Ints, by: int) -> None:
     """Time passes without events: every clock moves on, and nothing is measured."""
     for s in range(1, len(rows)):
         if rows[s, NOW] != NEVER:
             rows[s, NOW] += by
         rows[s, WAITING], rows[s, OLDEST_WAITING], rows[s, OLDEST_NOTICE] = 0, FAR, FAR
-    plant(rows, marks, tree)
+    set_leaves(rows, marks, common, leaves)
 
 
 @compiled
-def _learn_now(rows: Ints, floats: Floats, windows: Ints, waiting: Ints, elapsed: int) -> None:
+def _learn_below(
+    rows: Ints, floats: Floats, windows: Ints, waiting: Ints, ts: int, elapsed: int
+) -> None:
     """Source 0 learns at once: its clock says what may still come, not what has come."""
+    if ts != FAR:
+        rows[0, OLDEST_WAITING] = waiting[0, 0] = ts
+        rows[0, WAITING] = 1
     learn_delays(rows[0], floats[0], waiting[0], elapsed)
     set_slack(rows[0], floats[0], windows[0])
+
+
+@compiled
+def _hear_of(rows: Ints, marks: Ints, common: Ints, leaves: Ints, s: int, ticks: bool) -> None:
+    """A source that was not an ordinary one is heard."""
+    marks[s, TICKED] |= ticks
+    if marks[s, STANDING] != LIVING:
+        marks[s, STANDING] = LIVING
+        common[NEXT_LOOK] = NEVER
+        _set_leaf(leaves, common, s, _leaf(rows, marks, s))
+    marks[s, ORDINARY] = marks[s, TICKED] and rows[s, SUSPECTS] == 0
 
 
 @compiled
 def walk_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    tree: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints,
+    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints,
     successors: Ints, path: Ints, rejected: Ints,
 ) -> bool:  # fmt: skip
     """Like `path.walk`, with one clock per source.
@@ -162,12 +173,12 @@ def walk_sources(
     quick = state[POLICY] == LARGEST and not spread
     row0 = state[ARRIVALS]
     cursor, end = state[HEAD], state[HEAD] + state[SIZE]
-    now, slack = state[NOW], state[SLACK]
-    width = len(tree) // 2
+    now, slack, max_skew = state[NOW], state[SLACK], state[MAX_SKEW]
     passed = state[SETTLED_TO]
     if now != NEVER:
-        slack = now - bound_of(rows, tree, now)
+        slack = now - _bound(rows, common, leaves, now)
         passed = max(passed, now - slack)
+    below = len(certain) > 0
     maybe_late = False
     updates = 0
     for p in range(len(ts)):
@@ -175,89 +186,85 @@ def walk_sources(
         role = types[ROLE, code]
         types[COUNT, code] += 1
         time = ts[p] + types[OFFSET, code]
-        moved = suspect = False
-        if len(certain) and certain[p] > rows[0, NOW]:
-            before = rows[0, NOW]
+        leads = bool(role & CLOCK)
+        moved = suspect = changed = False
+        if below and certain[p] > rows[0, NOW]:
+            elapsed = certain[p] - max(rows[0, NOW], 0)
             rows[0, NOW] = certain[p]
             if not quick:
-                _learn_now(rows, row_floats, windows, waiting, max(certain[p] - max(before, 0), 0))
-            _set_leaf(tree, 0, _leaf(rows, marks, 0))
+                _learn_below(rows, row_floats, windows, waiting, FAR, elapsed)
+            _set_leaf(leaves, common, 0, _leaf(rows, marks, 0))
             moved = True
-        if role & SILENT:
-            if now != NEVER and time >= now:
-                _pass_time(rows, marks, tree, time - now)
-                now = time
-                _leave_out_quiet(rows, marks, common, tree, now)
-                moved = True
-        elif s == 0:
-            if role & MEASURED and rows[0, NOW] != NEVER:
-                effective = min(ts[p], rows[0, NOW])
-                maybe_late |= ts[p] < passed
-                if quantile:
-                    rows[0, PASSED], rows[0, PASSED_TOP] = state[PASSED], state[PASSED_TOP]
-                    learn_need(rows[0], row_floats[0], windows[0], ts[p], 0, successors[p])
-                    state[PASSED_TOP] = rows[0, PASSED_TOP]
-                if not quick or rows[0, NOW] - effective > rows[0, TOP]:
-                    rows[0, OLDEST_WAITING] = waiting[0, 0] = effective
-                    rows[0, WAITING] = 1
-                    _learn_now(rows, row_floats, windows, waiting, 0)
-                    _set_leaf(tree, 0, _leaf(rows, marks, 0))
-        else:
-            leads = bool(role & CLOCK)
-            if leads:
-                if rows[s, SUSPECTS] > 0 or time - now > state[MAX_SKEW]:
+        if not marks[s, ORDINARY] or (leads and time - now > max_skew):
+            changed = True
+            if role & SILENT:
+                leads = False
+                if now != NEVER and time >= now:
+                    _pass_time(rows, marks, common, leaves, time - now)
+                    now = time
+                    _leave_out_quiet(rows, marks, common, leaves, now)
+                    moved = True
+            elif s == 0:
+                leads = False
+            else:
+                if leads and (rows[s, SUSPECTS] > 0 or time - now > max_skew):
                     rows[s, FRONTIER] = state[FRONTIER]
                     suspect = is_suspect(rows[s], now, time, row0 + p, rejected)
-            elif not marks[TICKED, s]:
-                leads = now == NEVER or time - now <= state[MAX_SKEW]
-            if not suspect:
-                marks[HEARD, s] = now
-                marks[TICKED, s] |= role & CLOCK
-                if marks[STANDING, s] != LIVING:
-                    marks[STANDING, s] = LIVING
-                    common[NEXT_LOOK] = NEVER
-                    _set_leaf(tree, s, _leaf(rows, marks, s))
-                if role & MEASURED:
-                    effective = ts[p] - heads[p]
-                    if effective < rows[s, OLDEST_WAITING]:
-                        rows[s, OLDEST_WAITING] = effective
-                    maybe_late |= ts[p] < passed
-                    if spread:
-                        waiting[s, rows[s, WAITING]] = effective
-                        rows[s, WAITING] += 1
-                    if quantile:
-                        rows[s, PASSED], rows[s, PASSED_TOP] = state[PASSED], state[PASSED_TOP]
-                        learn_need(
-                            rows[s], row_floats[s], windows[s], ts[p], heads[p], successors[p]
-                        )
-                        state[PASSED_TOP] = rows[s, PASSED_TOP]
-                if leads and time >= rows[s, NOW]:
-                    before = rows[s, NOW]
-                    rows[s, NOW] = time
-                    if not quick or time - rows[s, OLDEST_WAITING] > rows[s, TOP]:
-                        elapsed = 0 if before == NEVER else time - before
-                        learn_delays(rows[s], row_floats[s], waiting[s], elapsed)
-                        set_slack(rows[s], row_floats[s], windows[s])
-                    rows[s, OLDEST_WAITING] = FAR
-                    if time > now:
-                        now = time
-                        marks[HEARD, s] = now
-                    if tree[width + s] != time - rows[s, SLACK]:
-                        _set_leaf(tree, s, time - rows[s, SLACK])
-                    if now > common[NEXT_LOOK]:
-                        _leave_out_quiet(rows, marks, common, tree, now)
-                    moved = True
-                    updates += 1
+                elif not leads and not marks[s, TICKED]:
+                    leads = now == NEVER or time - now <= max_skew
+                if suspect:
+                    marks[s, ORDINARY] = leads = False
+                else:
+                    _hear_of(rows, marks, common, leaves, s, bool(role & CLOCK))
+        if not suspect:
+            marks[s, HEARD] = now
+        if role & MEASURED and not suspect:
+            maybe_late |= ts[p] < passed
+            effective = ts[p] - heads[p]
+            if quantile and not (s == 0 and rows[0, NOW] == NEVER):
+                rows[s, PASSED], rows[s, PASSED_TOP] = state[PASSED], state[PASSED_TOP]
+                head = 0 if s == 0 else heads[p]
+                learn_need(rows[s], row_floats[s], windows[s], ts[p], head, successors[p])
+                state[PASSED_TOP] = rows[s, PASSED_TOP]
+            if s > 0:
+                if effective < rows[s, OLDEST_WAITING]:
+                    rows[s, OLDEST_WAITING] = effective
+                if spread:
+                    waiting[s, rows[s, WAITING]] = effective
+                    rows[s, WAITING] += 1
+            else:
+                back = min(ts[p], rows[0, NOW])
+                if rows[0, NOW] != NEVER and (not quick or rows[0, NOW] - back > rows[0, TOP]):
+                    _learn_below(rows, row_floats, windows, waiting, back, 0)
+                    _set_leaf(leaves, common, 0, _leaf(rows, marks, 0))
+        if leads and time >= rows[s, NOW]:
+            before = rows[s, NOW]
+            rows[s, NOW] = time
+            if not quick or time - rows[s, OLDEST_WAITING] > rows[s, TOP]:
+                elapsed = 0 if before == NEVER else time - before
+                learn_delays(rows[s], row_floats[s], waiting[s], elapsed)
+                set_slack(rows[s], row_floats[s], windows[s])
+            rows[s, OLDEST_WAITING] = FAR
+            if time > now:
+                now = time
+                marks[s, HEARD] = now
+            _set_leaf(leaves, common, s, time - rows[s, SLACK])
+            if now > common[NEXT_LOOK]:
+                _leave_out_quiet(rows, marks, common, leaves, now)
+            moved = True
+            updates += 1
         bound = NEVER
-        if now != NEVER:
-            reached = bound_of(rows, tree, now)
+        if (moved or changed) and now != NEVER:
+            reached = _bound(rows, common, leaves, now)
             slack = now - reached
             if moved:
                 bound = reached
                 passed = max(passed, bound)
                 if quantile:
                     cursor = pass_frontier(state, buffer, cursor, end, row0 + p, bound)
-        path[0, p], path[1, p], path[2, p] = now, slack, bound
+        path[0, p] = now
+        path[1, p] = slack
+        path[2, p] = bound
     state[NOW], state[SLACK] = now, slack
     state[UPDATES] += updates
     return maybe_late

@@ -124,7 +124,8 @@ class SparkJob:
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
             arrival=job.source.order, by=job.source.by, source=job.source.clocks,
-            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots, **job.detect.options,
+            results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
+            **job.detect.options,
         )  # fmt: skip
         return bs.write(
             changes, checkpoint=checkpoint, current=job.sink.current, available_now=available_now,
