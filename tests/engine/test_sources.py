@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.calibration import calibrate
 from betimes.engine import Engine, EngineOptions, Hierarchy
 from betimes.engine.news.news import News
 from betimes.model import Event, EventError, OptionError
@@ -140,6 +141,8 @@ def test_what_is_wrong_with_sources_is_told() -> None:
         EngineOptions.of(source=7)
     with pytest.raises(EventError, match=r"the engine has source='p', but .* has no 'p'"):
         Engine(pairs(), source="p").feed([Event("A", 1, {"partition": 0})])
+    with pytest.raises(OptionError, match="calibration measures delays by one clock"):
+        calibrate(pairs(), [Event("A", 1, {"p": 1})], source="p")
     engine = Engine(pairs(), source="p")
     with pytest.raises(EventError, match="every event must say where it comes from"):
         engine.feed([Event("A", 1, {"p": None})])

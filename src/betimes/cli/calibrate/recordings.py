@@ -69,6 +69,7 @@ def calibrate_on(
         "on_run": on_run,
         "measured_on": measured_on,
         "by": job.source.by,
+        **({} if job.source.clocks is None else {"source": job.source.clocks}),
         **job.detect.options,
     }
     if job.engine.kind == "local":
