@@ -6,7 +6,8 @@ turns with the others, and counts CPU seconds from the first file to the end; im
 compiled code do not count.
 
 * *betimes*: an `Engine` that is fed table by table, with the attenuation 1 or 0.3. It learns the
-  slack, and its CSV file has all columns of its changes.
+  slack, and its CSV file has all columns of its changes. Types are read as codes, as `betimes run`
+  reads them.
 * *bytewax*: a dataflow of bytewax, with a heap written by hand that holds events back for a slack
   which it is told. Its CSV file has the key and the two times. `pip install bytewax` first.
 
@@ -66,7 +67,7 @@ def run_betimes(folder: Path, to: Path, attenuation: float) -> float:
 
     def tables() -> Iterator[pa.Table]:
         for file in files:
-            yield text_only(engine.feed(pq.read_table(file)))
+            yield text_only(engine.feed(pq.read_table(file, read_dictionary=["type"])))
         yield text_only(engine.finish())
 
     writer: Any = None

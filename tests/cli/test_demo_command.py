@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from betimes.cli import app
+from betimes.cli.demo import early, on_spark
 from betimes.cli.demo.command import POLICIES, busy_hour, measure, program
 from betimes.cli.demo.early import WAYS, GameResult, LiveTime, Told, print_story, story, watch
 from betimes.cli.demo.game import play, soccer
@@ -142,3 +143,7 @@ def test_the_part_on_spark_says_what_is_missing(
     result = CliRunner().invoke(app, ["demo", "--events", "2000"])
     assert result.exit_code == 0, result.stderr
     assert "skipping the part on Spark: there is no Java; install one" in result.stderr
+
+
+def test_rows_of_a_table_have_different_labels() -> None:
+    assert not set(early.WAYS) & set(on_spark.WAYS)

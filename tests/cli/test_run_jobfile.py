@@ -118,7 +118,28 @@ SINK = 'format = "parquet"\npath = "out/"'
         (
             'by = "key"\nwithin',
             'by = "kay"\nwithin',
-            "detector 'touch' has by='kay', but the source has no such column",
+            "line 15, [[detect.pattern]] 1 by: detector 'touch' has by='kay', but the source has "
+            "no such column; did you mean 'key'?",
+        ),
+        (
+            'within = "500ms"',
+            'within = "500ms"\nwhere = "hit.valu > near.value"',
+            "line 17, [[detect.pattern]] 1 where: cannot use where",
+        ),
+        (
+            'emits = "touch"',
+            'emits = "touch"\n[detect.pattern.define]\nhit = "type == \'hit\' and valu > 3"',
+            "the source has no column 'valu'; did you mean 'value'?",
+        ),
+        (
+            'emits = "touch"',
+            'emits = "touch"\nselect = { v = "near.valu" }',
+            "line 18, [[detect.pattern]] 1 select: cannot use select['v']",
+        ),
+        (
+            "attenuation = 0.3",
+            'inputs = ["ball", "nere", "not_near", "hit"]',
+            "'touch' subscribes to 'near', which no detector publishes and which is not among",
         ),
         ('[engine]\nkind = "local"', '[engine]\nkind = "lokal"', "did you mean 'local'?"),
         (
@@ -181,6 +202,35 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert "4 problems in" in result.stderr
     for part in ("[source] pfad", "needs the key 'path'", "[detect] attenuation", "[engine] kind"):
         assert part in result.stderr
+
+
+def test_problems_are_told_in_the_order_of_lines(tmp_path: Path) -> None:
+    """Whatever finds them: tables, patterns, or the columns of the source."""
+    file = make(
+        tmp_path, ("batch_rows = 500", 'time = "tss"'), ('"near !not_near hit"', '"near !( hit"'),
+        ('kind = "local"', 'kind = "local"\nslots = 4'),
+    )  # fmt: skip
+    result = run("--check", file)
+    assert "3 problems in" in result.stderr
+    lines = [int(number) for number in re.findall(r"^  line (\d+)", result.stderr, re.MULTILINE)]
+    assert lines == [7, 14, 21]
+
+
+def test_a_type_that_is_nearly_what_another_detector_emits_is_hinted_at(tmp_path: Path) -> None:
+    more = '\n[[detect.pattern]]\nmatch = "tuch hit"\nwithin = "1s"\nemits = "pair"'
+    result = run("--check", make(tmp_path, ('emits = "touch"', f'emits = "touch"{more}')))
+    assert result.exit_code == 0
+    hint = "hint: 'pair' reads 'tuch', which no detector emits; did you mean 'touch'?"
+    assert hint in " ".join(result.stderr.split())
+
+
+def test_a_type_that_a_simulated_stream_does_not_have_is_hinted_at(tmp_path: Path) -> None:
+    source = SOURCE + '\narrival = "seq"'
+    simulated = make(tmp_path, (source, 'format = "simulate"'), ("not_near hit", "not_near hti"))
+    result = run("--check", simulated)
+    assert result.exit_code == 0
+    hint = "hint: 'touch' reads 'hti', which never comes; did you mean 'hit'?"
+    assert hint in " ".join(result.stderr.split())
 
 
 def test_a_job_that_looks_for_nothing(tmp_path: Path) -> None:

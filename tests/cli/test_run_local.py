@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from betimes import fold
 from betimes.cli import app
+from betimes.host.folder import SinkFolder
 from betimes.testing import oracle
 from tests.cli.jobs import (
     EXAMPLE,
@@ -180,6 +181,67 @@ def test_output_of_an_unknown_run_is_not_overwritten(folder: Path) -> None:
     assert "expected an empty folder" in result.stderr
 
 
+def test_a_new_checkpoint_does_not_take_over_the_sink_of_an_old_one(folder: Path) -> None:
+    file = make(folder, ('by = "key"\nbatch', 'by = "key"\nend = "open"\nbatch'))
+    assert run(file).exit_code == 0
+    before = snapshot(folder / "out")
+    shutil.rmtree(folder / "checkpoint")
+    result = run(file)
+    assert result.exit_code == 2
+    assert "belongs to another job" in result.stderr
+    assert snapshot(folder / "out") == before
+    other = make(folder, ("checkpoint/", "other/"))
+    assert "belongs to another job" in run(other).stderr
+    assert run("--fresh", other).exit_code == 0
+
+
+@pytest.mark.parametrize("kept", ['checkpoint = "checkpoint/"\n', ""], ids=["checkpoint", "none"])
+@pytest.mark.parametrize(
+    ("kind", "fresh"), [("local", "--fresh"), ("local", ""), ("spark", "--fresh")]
+)
+def test_the_sink_of_a_running_job_is_left_alone(
+    folder: Path, kept: str, kind: str, fresh: str
+) -> None:
+    """On Spark, `write` refuses it: see `tests/spark/test_refusals.py`."""
+    assert run(make(folder, ('checkpoint = "checkpoint/"\n', ""))).exit_code == 0
+    before = snapshot(folder / "out")
+    running = SinkFolder(folder / "out")
+    running.acquire()
+    here = ('kind = "local"', f'kind = "{kind}"')
+    job = make(folder, ('checkpoint = "checkpoint/"\n', kept), here)
+    result = run(*fresh.split(), job)
+    assert result.exit_code == 1
+    assert "another run is using the sink" in result.stderr
+    assert snapshot(folder / "out") == before
+    running.release()
+
+
+def test_restarts_do_not_show_in_the_summary(folder: Path) -> None:
+    def figures(result: Result) -> list[str]:
+        rows = ("rows", "found", "taken back", "late", "final after")
+        lines = [line for line in result.stderr.splitlines() if line.startswith(rows)]
+        return [line.split(" in ")[0].strip() for line in lines]
+
+    rows = stream().to_pylist()
+    for row in rows[2_000::400]:
+        row["ts"] = 5  # much later than anyone waits
+    write_events(folder / "events", pa.Table.from_pylist(rows))
+    late = ("attenuation = 0.3", 'attenuation = 0.3\nretention = "1ms"')
+    at_once = run(make(folder, late, ("checkpoint/", "at-once/"), ("out/", "at-once-out/")))
+    for number in (1, 2):
+        (folder / f"events/part-{number}.parquet").rename(folder / f"part-{number}.parquet")
+    file = make(folder, late, ('by = "key"\nbatch', 'by = "key"\nend = "open"\nbatch'))
+    for number in (1, 2):
+        assert run(file).exit_code == 0
+        assert run(file).exit_code == 0
+        (folder / f"part-{number}.parquet").rename(folder / f"events/part-{number}.parquet")
+    file.write_text(file.read_text().replace('end = "open"', 'end = "advance"'))
+    expected, found = figures(at_once), figures(run(file))
+    assert found == expected
+    assert len(found) == 5
+    assert not any(line.split() == ["late", "0"] for line in expected)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -192,7 +254,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and not path.name.startswith("_")
     }
 
 
@@ -312,3 +374,31 @@ def test_the_match_of_the_examples_runs_and_is_calibrated(folder: Path) -> None:
     assert calibrated.exit_code == 0, calibrated.stderr
     assert 'calibration = "calibration.toml"' in calibrated.stdout + calibrated.stderr
     assert "slack" in (job.parent / "calibration.toml").read_text()
+
+
+def in_milliseconds(folder: Path) -> None:
+    """The stream of the tests, in milliseconds of today."""
+    rows = stream(600)
+    ts = pa.array(1_777_636_800_000 + rows["ts"].to_numpy())
+    write_events(folder / "events", rows.set_column(0, "ts", ts))
+
+
+def test_times_count_the_unit_of_the_job(tmp_path: Path) -> None:
+    in_milliseconds(tmp_path)
+    unit = ('by = "key"\nbatch', 'by = "key"\nunit = "ms"\nbatch')
+    job = make(tmp_path, unit, ("500ms", "500s"))
+    assert "unit ms" in run("--check", job).stdout
+    done = run(job)
+    assert done.exit_code == 0
+    assert "unit=" not in done.stderr
+    found = written(tmp_path / "out")
+    assert found
+    assert all(row["ts"] > 1_777_636_800_000_000 for row in found)
+
+
+def test_times_of_another_unit_draw_a_warning(tmp_path: Path) -> None:
+    in_milliseconds(tmp_path)
+    assert run(make(tmp_path)).stderr.count('set unit="ms"') == 1
+    wrong = run(make(tmp_path, ('by = "key"\nbatch', 'by = "key"\nunit = "m"\nbatch')))
+    assert wrong.exit_code == 2
+    assert "expected one of s, ms, us, ns, got 'm'" in wrong.stderr

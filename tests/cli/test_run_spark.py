@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from betimes import fold
@@ -41,3 +42,16 @@ def test_a_detector_from_beside_the_job_file(tmp_path: Path, spark: SparkSession
     rows = written(tmp_path / "changes", "csv")
     assert {row["type"] for row in rows} == {"touch", "pair"}
     assert "more may come" in result.stderr
+
+
+def test_a_single_file_is_a_source(tmp_path: Path, spark: SparkSession) -> None:  # noqa: ARG001
+    """Also among others, and with a name that looks like a pattern."""
+    file = make(
+        tmp_path, ('kind = "local"', 'master = "local[2]"\nslots = 2'),
+        ('path = "events/"', 'path = "events/all [1].parquet"'),
+    )  # fmt: skip
+    pq.write_table(stream(), tmp_path / "events" / "all [1].parquet")
+    result = run(file)
+    assert result.exit_code == 0, result.stderr
+    found = changes(written(tmp_path / "out"))
+    assert fold(found) == oracle(touches(), events(stream()), by="key")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from betimes.engine import Engine, Hierarchy
+from betimes.engine import Calibration, Engine, Hierarchy
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError, StreamEndedError
 from betimes.model.change import Change, fold
 from betimes.model.detector import DetectorError
@@ -99,16 +99,16 @@ def test_an_error_in_a_replay_is_named_as_well() -> None:
 
 def test_an_error_in_a_batch_is_named() -> None:
     with pytest.raises(DetectorError, match=r"'culprit' failed.*ValueError: no threes"):
-        Engine(made_of(FailsAtThreePerBatch), attenuation=0.0).feed(TICKS)
+        Engine(made_of(FailsAtThreePerBatch), attenuation=0.0, retention=0).feed(TICKS)
 
 
 def test_an_error_in_a_batch_names_the_event() -> None:
     with pytest.raises(DetectorError, match=r"'culprit' failed at .*ts=3.*no threes"):
-        Engine(made_of(FailsAtThreePerBatch), attenuation=0.0).feed(TICKS)
+        Engine(made_of(FailsAtThreePerBatch), attenuation=0.0, retention=0).feed(TICKS)
 
 
 def test_after_an_error_the_engine_refuses_to_go_on() -> None:
-    engine = Engine(made_of(FailsAtThree), attenuation=0.0)
+    engine = Engine(made_of(FailsAtThree), attenuation=0.0, retention=0)
     with pytest.raises(DetectorError):
         engine.feed(TICKS)
     with pytest.raises(BetimesError):
@@ -194,7 +194,9 @@ def test_an_error_caused_by_speculation_does_not_show(errors: str) -> None:
 
 @pytest.mark.parametrize("errors", ["stop", "skip"])
 def test_an_error_that_is_not_certain_yet_survives_a_restart(errors: str) -> None:
-    options: dict[str, Any] = {"attenuation": 0.0, "min_slack": 5, "errors": errors}
+    options: dict[str, Any] = {
+        "attenuation": 0.0, "min_slack": 5, "errors": errors, "retention": 0,
+    }  # fmt: skip
     first, second = (Engine(made_of(FailsAtThree), **options) for _ in range(2))
     for ts in (1, 2, 3, 4):
         first.feed(tick(ts))
@@ -205,6 +207,51 @@ def test_an_error_that_is_not_certain_yet_survives_a_restart(errors: str) -> Non
     else:
         second.feed([tick(30), tick(60)])
         assert second.stats["culprit"].errors == 1
+
+
+class Ascending:
+    """Fails if a number is missing."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def on_event(self, event: Event) -> Event:
+        if event["n"] != self.next:
+            raise ValueError(f"expected {self.next}")
+        self.next += 1
+        return Event("made", event.ts, event.payload)
+
+
+class AscendingPerBatch(Ascending):
+    def on_batch(self, batch: EventBatch) -> list[Event]:
+        return [self.on_event(event) for event in batch]
+
+
+@every_attenuation
+@pytest.mark.parametrize("kind", [Ascending, AscendingPerBatch])
+def test_an_error_that_is_due_to_the_order_does_not_stop_a_cold_start(
+    attenuation: float, kind: Any
+) -> None:
+    stream = [tick(10 * n, n=n) for n in (0, 2, 3, 1, 5, 4, 6, 7)]
+    for batch in (1, 3, 8):
+        engine = Engine(made_of(kind, on="A"), attenuation=attenuation, retention=40)
+        parts = [stream[low : low + batch] for low in range(0, len(stream), batch)]
+        changes = flat([*(engine.feed(part) for part in parts), engine.finish()])
+        assert fold(changes) == oracle(made_of(kind, on="A"), stream)
+
+
+def test_an_error_that_nothing_can_repair_any_more_stops_the_engine() -> None:
+    engine = Engine(made_of(Ascending, on="A"), attenuation=0.0, slack=0, retention=40)
+    engine.feed([tick(0, n=0), tick(20, n=2), tick(60, n=3)])
+    with pytest.raises(DetectorError, match="expected 1"):
+        engine.feed(tick(61, n=4))
+
+
+def test_an_error_in_a_calibrated_stream_stops_it_when_its_place_is_final() -> None:
+    hierarchy = made_of(FailsAtThree)
+    known = Calibration.nothing(hierarchy)
+    with pytest.raises(DetectorError, match="no threes"):
+        Engine(hierarchy, attenuation=0.0, calibration=known).feed(TICKS)
 
 
 def test_the_policy_for_errors_must_be_known() -> None:
@@ -232,6 +279,7 @@ def returning(value: Any) -> Callable[[Event], Any]:
         (Event("made", 1.5), "with the time 1.5; expected whole microseconds"),  # type: ignore[arg-type]
         (Event("made", np.int64(3)), "with the time .*3.*; expected whole microseconds"),  # type: ignore[arg-type]
         (Event("made", True), "with the time True; expected whole microseconds"),
+        (Event("made", 3, None), "event at 3 with the payload None; expected a dict"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_declared_event_is_refused(attenuation: float, value: Any, message: str) -> None:

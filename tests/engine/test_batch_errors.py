@@ -128,7 +128,9 @@ def test_a_failure_that_a_later_arrival_mends_is_none(batch: int, errors: str) -
 
 @pytest.mark.parametrize("errors", ["stop", "skip"])
 def test_a_failure_that_is_not_certain_yet_survives_a_restart(errors: str) -> None:
-    options: dict[str, Any] = {"attenuation": 0.0, "min_slack": 5, "errors": errors}
+    options: dict[str, Any] = {
+        "attenuation": 0.0, "min_slack": 5, "errors": errors, "retention": 0,
+    }  # fmt: skip
     first, second = (in_columns(made_of(FailsAt(3)), **options) for _ in range(2))
     first.feed(table([tick(ts) for ts in (1, 2, 3, 4)]))
     second.restore(first.checkpoint())

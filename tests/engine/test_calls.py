@@ -11,7 +11,7 @@ import pytest
 
 import betimes as bt
 from betimes.engine.stages.observers import Observer
-from betimes.host.columns import Columns
+from betimes.host.columns import BadRow, Columns
 from betimes.model.errors import BusyError
 from betimes.model.event import RESERVED
 from tests.engine.material import Count, tick
@@ -40,7 +40,8 @@ def test_a_host_rejects_such_rows_and_keeps_the_others(type: str) -> None:
     table = pa.table({"ts": [1, 10**9, 3], "type": ["A", type, "A"], "v": [1, 2, 3]})
     batch, (bad,) = Columns().sift(table)
     assert batch.ts.tolist() == [1, 3]
-    assert bad == ("the type is one of betimes' own", {"ts": 10**9, "type": type, "v": 2})
+    row = {"ts": 10**9, "type": type, "v": 2}
+    assert bad == BadRow("the type is one of betimes' own", row, 10**9)
 
 
 def test_a_second_thread_is_refused() -> None:

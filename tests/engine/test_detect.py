@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import betimes as bt
 from betimes.testing.oracle import oracle
@@ -70,3 +72,44 @@ def test_time_runs_out_or_stays() -> None:
     stream = [bt.Event("hit", 5)]
     assert len(bt.detect(stream, hierarchy)) == 1
     assert len(bt.detect(stream, hierarchy, advance=False)) == 0
+
+
+@given(hierarchies(), streams(), st.randoms(use_true_random=False))
+@share(0.3)
+def test_any_permutation_gives_one_result(
+    hierarchy: bt.Hierarchy, stream: list[bt.Event], random: Random
+) -> None:
+    """Only events of the same time have an order that counts; they get times of their own here."""
+    stream = [bt.Event(e.type, e.ts * 1000 + n, e.payload) for n, e in enumerate(stream)]
+    expected = [change.match_id for change in bt.detect(stream, hierarchy)]
+    random.shuffle(stream)
+    changes = bt.detect(stream, hierarchy)
+    assert [change.match_id for change in changes] == expected
+    assert bt.fold(changes) == oracle(hierarchy, stream)
+
+
+def test_events_of_the_same_time_stay_in_their_order() -> None:
+    same = [bt.Event("near", 5, {"player": 1}), bt.Event("hit", 5, {"player": 1})]
+    assert len(bt.detect(same, touches())) == 1
+    assert len(bt.detect(same[::-1], touches())) == 0
+
+
+@given(hierarchies(), streams(), st.randoms(use_true_random=False))
+@share(0.3)
+def test_a_column_gives_the_order_of_arrival(
+    hierarchy: bt.Hierarchy, stream: list[bt.Event], random: Random
+) -> None:
+    stream = [bt.Event(e.type, e.ts, {**e.payload, "n": n}) for n, e in enumerate(stream)]
+    engine = bt.Engine(hierarchy, late="side", attenuation=1.0)
+    expected = bt.fold([*engine.feed(stream), *engine.finish()])
+    random.shuffle(stream)
+    changes = bt.detect(stream, hierarchy, arrival="n", late="side", attenuation=1.0)
+    assert bt.fold(changes) == expected
+
+
+def test_an_order_of_arrival_that_cannot_be() -> None:
+    rows = pa.table(ROWS | {"seq": [3, None, 1, 2]})
+    with pytest.raises(bt.EventError, match="expected arrival='seq' to name a column with values"):
+        bt.detect(rows, touches(), arrival="seq")
+    with pytest.raises(bt.EventError, match="expected a payload column 'sequence'"):
+        bt.detect(rows, touches(), arrival="sequence")

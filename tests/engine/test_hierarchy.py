@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from betimes.engine import Engine, Hierarchy, HierarchyError
-from betimes.model import BetimesError, Event, OptionError
+from betimes.model import BetimesError, Event, EventError, OptionError
 from betimes.model.change import fold
+from betimes.patterns import pattern
+from betimes.testing.oracle import oracle
 from tests.engine.material import BatchSum, Count, odd, one_by_one, tick
 
 
@@ -275,3 +277,16 @@ def test_the_engines_own_types_are_not_for_detectors(type: str) -> None:
     hierarchy = Hierarchy(clock="A")
     with pytest.raises(HierarchyError, match=f"the engine itself publishes.*rename '{type}'"):
         hierarchy.add(lambda event: event, on="A", emits=type)
+
+
+@pytest.mark.parametrize("text", ["a c", "a-c", "a c+"])
+def test_events_that_no_step_can_take_need_no_key(text: str) -> None:
+    hierarchy = Hierarchy(clock="t")
+    hierarchy.add(pattern(text, on=("a", "c", "t"), by="k", within=50, emits="m"))
+    some = [Event(kind, ts, {} if kind == "t" else {"k": 1}) for ts, kind in enumerate("tatccta")]
+    engine = Engine(hierarchy, attenuation=0.5)
+    changes = [*engine.feed(some[:4]), *engine.feed(some[4:]), *engine.finish()]
+    assert fold(changes) == oracle(hierarchy, some)
+    assert fold(changes)
+    with pytest.raises(EventError, match="has no 'k'"):
+        Engine(hierarchy).feed(Event("a", 1))

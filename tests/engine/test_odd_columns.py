@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.model import Derived, Event, EventBatch
-from betimes.model.change import Change, fold
+from betimes.model.change import Change, content, fold
 from betimes.model.detector import DetectorError
+from betimes.model.errors import EventError
 from betimes.patterns import pattern
 from betimes.testing.oracle import oracle
 
@@ -117,3 +121,130 @@ def test_whole_numbers_that_no_float_holds_may_be_followed_by_floats() -> None:
     changes = [*engine.feed(whole), *engine.feed(broken), *engine.finish()]
     values = [change.payload["v"] for change in changes if change.change_type == "insert"]
     assert values == [2**53 + 1, 2, 1.5, 2.5]
+
+
+def run_ends(values: list[Any]) -> Any:
+    ends = pa.array(range(1, len(values) + 1), pa.int32())
+    return pa.RunEndEncodedArray.from_arrays(ends, pa.array(values))
+
+
+def full(prefix: str) -> Any:
+    """Chunks whose dictionaries do not fit into one with the same numbers."""
+    return pa.chunked_array([
+        pa.DictionaryArray.from_arrays(
+            pa.array(range(128), pa.int8()), pa.array([f"{prefix}{part}-{n}" for n in range(128)])
+        )
+        for part in range(COUNT // 128)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("by", [None, "d"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"type": pa.array(["A", "B"] * (COUNT // 2)).cast(pa.string_view())},
+        {"d": pa.array(["x", "y"] * (COUNT // 2)).cast(pa.string_view())},
+        {"type": run_ends(["A", "B"] * (COUNT // 2))},
+        {"d": run_ends([1, 2] * (COUNT // 2))},
+        {"ts": run_ends(list(range(COUNT)))},
+        {"d": full("d")},
+        {"type": full("t")},
+    ],
+)
+def test_any_encoding_of_a_column_will_do(columns: dict[str, Any], by: str | None) -> None:
+    events = table(["x"] * COUNT)
+    for name, column in columns.items():
+        events = events.set_column(events.column_names.index(name), name, column)
+    rows = [Event(*row.values()) for row in ({"type": each.pop("type"), "ts": each.pop("ts"),
+            "payload": each} for each in events.to_pylist())]  # fmt: skip
+    engine = Engine(pairs(by), attenuation=0.5)
+    half = COUNT // 2
+    parts = [engine.feed(events.slice(0, half)), engine.feed(events.slice(half)), engine.finish()]
+    assert fold([change for part in parts for change in part]) == oracle(pairs(by), rows)
+
+
+def test_two_columns_of_the_same_name_are_an_error_that_names_it() -> None:
+    twice = pa.Table.from_arrays(
+        [pa.array([1]), pa.array(["A"]), pa.array([1]), pa.array([2])], ["ts", "type", "d", "d"]
+    )
+    with pytest.raises(EventError, match="a different name for each column, got 'd' twice"):
+        Engine(pairs()).feed(twice)
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair: Python has such texts, UTF-8 does not."""
+
+
+def echo(event: Event) -> Event:
+    return Event("echo", event.ts, {**event.payload, "half": HALF, "list": [HALF]})
+
+
+@pytest.mark.parametrize("by", [None, "d"])
+@pytest.mark.parametrize("order", ["shared", "key"])
+def test_texts_that_are_no_utf_8_are_kept_and_written_as_json(by: str | None, order: str) -> None:
+    hierarchy = pairs(by)
+    hierarchy.add(echo, on="A", emits="echo", by=by)
+    events = [Event(kind, ts, {"d": HALF, HALF: 1}) for ts, kind in enumerate("ABBAB")]
+    engine = Engine(hierarchy, attenuation=0.5, by="d", order=order)
+    changes = [engine.feed(events[:3])]
+    again = Engine(hierarchy, attenuation=0.5, by="d", order=order)
+    again.restore(engine.checkpoint())
+    changes += [again.feed(events[3:]), again.finish()]
+    rows = [change for batch in changes for change in batch]
+    assert fold(rows) == oracle(hierarchy, events, by="d")
+    written = [json.loads(str(text)) for batch in changes
+               for text in batch.to_arrow()["payload"].to_pylist()]  # fmt: skip
+    assert written == [change.payload for change in rows]
+
+
+def test_a_type_must_be_text_that_can_be_written() -> None:
+    for events in (Event(HALF, 1), [Event("A", 1), Event(HALF, 1)]):
+        with pytest.raises(EventError, match=r"the type is not text, got '\\ud800'"):
+            Engine(pairs()).feed(events)
+
+
+class Repeat:
+    """Publishes what it gets, event by event."""
+
+    def on_batch(self, batch: EventBatch) -> list[Derived]:
+        return [
+            Derived("echo", rows=[row], payload={n: [v] for n, v in event.payload.items()})
+            for row, event in enumerate(batch)
+        ]
+
+
+COLUMNS: dict[str, st.SearchStrategy[Any]] = {
+    "whole": st.integers(0, 5),
+    "float": st.floats(0, 5),
+    "null": st.one_of(st.none(), st.integers(0, 5)),
+    "text": st.sampled_from(["a", "b"]),
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[pa.Table]:
+    """A stream in tables whose columns come and go, and change their types."""
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        kinds = draw(st.dictionaries(st.sampled_from("vw"), st.sampled_from([*COLUMNS])))
+        count = draw(st.integers(1, 4))
+        columns = {
+            name: [draw(COLUMNS[kind]) for _ in range(count)] for name, kind in kinds.items()
+        }
+        times = draw(st.lists(st.integers(0, 30), min_size=count, max_size=count))
+        types = draw(st.lists(st.sampled_from("AX"), min_size=count, max_size=count))
+        found.append(pa.table({"ts": times, "type": types, **columns}))
+    return found
+
+
+@given(tables(), st.sampled_from([0.0, 0.5, 1.0]))
+def test_an_event_keeps_its_columns_whatever_it_is_handed_over_with(
+    stream: list[pa.Table], attenuation: float
+) -> None:
+    hierarchy = Hierarchy(clock="X")
+    hierarchy.add(Repeat, on="A", emits="echo")
+    engine = Engine(hierarchy, attenuation=attenuation, slack="100us")
+    changes = [change for events in stream for change in engine.feed(events)]
+    events = [event for each in stream for event in EventBatch.from_arrow(each)]
+    sent = [Event("echo", event.ts, event.payload) for event in events if event.type == "A"]
+    assert fold([*changes, *engine.finish()]) == Counter(map(content, sent))

@@ -50,18 +50,25 @@ def looking_for(text: str, **options: Any) -> Hierarchy:
 
 
 def test_options_are_frozen_and_equal_if_they_say_the_same() -> None:
-    one = EngineOptions.of(retention="10s", max_skew="60min", snapshots="adaptive")
+    one = EngineOptions.of(retention="0.032 GB", max_skew="60min", snapshots="adaptive")
     assert one == EngineOptions()
     assert pickle.loads(pickle.dumps(one)) == one
     with pytest.raises(AttributeError):
         one.late = "drop"  # type: ignore[misc]
 
 
+def test_one_word_switches_the_check_of_clock_events_off_everywhere() -> None:
+    off = EngineOptions.of(max_skew="off")
+    assert off == EngineOptions.of(max_skew=None) != EngineOptions()
+    assert eval(repr(off)) == off
+    assert Engine(counting(), off).options == off
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"atenuation": 0.5}, "unknown option 'atenuation'; did you mean 'attenuation'"),
-        ({"checkpoints": 5}, "unknown option 'checkpoints'"),
+        ({"checkpoints": 5}, "unknown option 'checkpoints'; it is now 'snapshots'"),
         ({"late": "repare"}, "got late='repare'; did you mean 'repair'"),
         ({"attenuation": True}, "attenuation to be 'adaptive' or a number"),
         ({"attenuation": 1.5}, "got attenuation=1.5"),

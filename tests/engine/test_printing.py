@@ -48,7 +48,7 @@ def test_options_print_what_differs_from_the_defaults() -> None:
     assert repr(EngineOptions()) == "EngineOptions()"
     given = EngineOptions(late="side", retention="2s", max_skew=None, snapshots=100, by="k")
     assert repr(given) == (
-        "EngineOptions(max_skew=None, late='side', retention='2 s', "
+        "EngineOptions(max_skew='off', late='side', retention='2 s', "
         "snapshots=EveryEvents(n=100), by='k')"
     )
     assert "zone=Zone(low=0.5" in repr(EngineOptions(zone=Zone(low=0.5)))

@@ -17,21 +17,21 @@ from tests.engine.slicing import Steps
 
 def note(retraction: Retraction, times: int, *, comparing: float, spared: int) -> None:
     for _ in range(times):
-        retraction.note(outputs=2, changed=2, spared=spared, comparing=comparing, handling=1e-6)
+        retraction.note(spared=spared, comparing=comparing, handling=1e-6)
 
 
 def test_auto_finds_full_where_comparing_brings_nothing() -> None:
     retraction = Retraction("auto")
     note(retraction, 4, comparing=1e-3, spared=1)
     assert not retraction.on_demand
-    assert retraction.reason.startswith("full: in 4 replays 0 of 8 outputs stayed as they were")
+    assert retraction.reason.startswith("full: in 4 replays 4 events were spared, worth 0.004 ms;")
 
 
 def test_auto_stays_on_demand_where_it_pays() -> None:
     retraction = Retraction("auto")
     note(retraction, 1000, comparing=1e-6, spared=10)
     assert retraction.on_demand
-    assert retraction.reason.startswith("on demand: in 32 replays")
+    assert retraction.reason.startswith("on demand: in 32 replays 320 events")
 
 
 def test_a_case_that_is_not_clear_takes_a_longer_trial() -> None:

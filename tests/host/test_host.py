@@ -17,8 +17,9 @@ from betimes.host.folder import CheckpointFolder, put
 from betimes.host.log import Entry, Head, LoggedHost, first_head, read_head
 from betimes.host.tally import finals_of
 from betimes.model.change import LATE, REJECTED
+from betimes.model.codec import sealed
 from betimes.model.errors import BusyError
-from betimes.model.fitting import read_stored
+from betimes.model.fitting import read_stored, stored
 from tests.cli.jobs import run, written
 from tests.host import users
 from tests.host.users import Rows, setup, tables
@@ -210,9 +211,9 @@ def deletes(rows: Rows) -> int:
 def test_a_state_of_other_settings_is_refused_in_words() -> None:
     given = setup()
     other = Setup(given.hierarchy, given.options.with_(late="side"), Columns(time="at"))
-    stored = msgspec.msgpack.encode(first_head(given.identity(), given.options))
+    note = stored(first_head(given.identity(), given.options))
     with pytest.raises(CheckpointError) as refused:
-        read_head(other.identity(), stored)
+        read_head(other.identity(), note)
     lines = str(refused.value).splitlines()
     assert lines[0] == "the checkpoint belongs to a job with different settings:"
     assert "  options: late was repair, is side" in lines
@@ -223,16 +224,16 @@ def test_a_state_of_other_settings_is_refused_in_words() -> None:
 
 def test_options_that_no_state_depends_on_may_change() -> None:
     given, other = setup(attenuation=0.3), setup(attenuation=1.0, errors="skip")
-    stored = msgspec.msgpack.encode(first_head(given.identity(), given.options))
-    assert read_head(other.identity(), stored).attenuation == 0.3
+    note = stored(first_head(given.identity(), given.options))
+    assert read_head(other.identity(), note).attenuation == 0.3
 
 
 def test_a_state_of_an_older_format_or_none_is_refused() -> None:
-    older = msgspec.msgpack.encode({"identity": "{}", "token": b"", "attenuation": 1.0})
+    older = sealed(msgspec.msgpack.encode({"identity": "{}", "token": b"", "attenuation": 1.0}))
     with pytest.raises(CheckpointError, match=r"another version.*format is 1.*finish the stream"):
         read_head(setup().identity(), older)
     with pytest.raises(CheckpointError, match=r"it is damaged or not a checkpoint.*; do this"):
-        read_stored(b"\xc1", Head, 2, "it", "do this")
+        read_stored(sealed(b"\xc1"), Head, 2, "it", "do this")
 
 
 # One run at a time

@@ -13,6 +13,7 @@ from betimes import Event, Hierarchy
 from betimes.engine import EngineOptions
 from betimes.host import Columns, Host, HostState, Setup
 from betimes.host.log import Entry, LoggedHost, first_head, read_head
+from betimes.model.fitting import stored
 from betimes.spark.job import Job
 from betimes.spark.query.batch import run_slots
 from betimes.spark.slots.live import LiveEngine
@@ -94,7 +95,7 @@ def through_restarts(given: Setup, stream: Tables) -> Rows:
 def through_log(given: Setup, stream: Tables) -> Rows:
     """A host that is rebuilt from head and log before every batch."""
     identity = given.identity()
-    note, told = msgspec.msgpack.encode(first_head(identity, given.options)), []
+    note, told = stored(first_head(identity, given.options)), []
     log: list[bytes] = []
     for table in [*stream, None]:
         head = read_head(identity, note)
@@ -105,8 +106,8 @@ def through_log(given: Setup, stream: Tables) -> Rows:
             break
         entry = Entry(head.batches, head.attenuation, [as_bytes(table)])
         fed = host.feed(head, entry)
-        log = [*log, msgspec.msgpack.encode(entry)] if fed.base is None else [fed.base]
-        note = msgspec.msgpack.encode(fed.head)
+        log = [*log, stored(entry)] if fed.base is None else [fed.base]
+        note = stored(fed.head)
         told.append(fed.changes)
     return _rows(told)
 

@@ -222,3 +222,13 @@ def test_a_payload_column_is_read_from_rows_and_from_arrow() -> None:
 def test_a_missing_payload_column_is_named_with_what_there_is(batch: EventBatch, have: str) -> None:
     with pytest.raises(EventError, match=f"expected a payload column 'v', but {have}"):
         batch.column("v")
+
+
+@pytest.mark.parametrize("payload", [None, [1], "text", (("x", 1),)])
+def test_a_payload_that_is_no_dict_is_named(payload: Any) -> None:
+    bad = Event("B", 2, payload)
+    for fed in (bad, [Event("A", 1, {"x": 1}), bad]):
+        with pytest.raises(EventError, match="the payload is not a dict, got "):
+            EventBatch.of(fed)
+    batch, rejected = EventBatch.sift_rows([Event("A", 1, {"x": 1}), bad])
+    assert (len(batch), [each.row for each in rejected]) == (1, [1])

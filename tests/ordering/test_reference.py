@@ -68,7 +68,7 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
             "margin": st.sampled_from([0.5, 2.0]),
             "min_slack": st.integers(0, 10),
             "max_slack": st.integers(10, 30),
-            "decay": st.sampled_from([1, 20, 1000]),
+            "decay": st.sampled_from([None, 1, 20, 1000]),
             "max_late": st.sampled_from([0.0, 0.05, 0.3]),
         },
     )

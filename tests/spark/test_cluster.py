@@ -2,91 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import Row, SparkSession
 
-from tests.spark.test_faults import ROOT, fresh, kill, rows, source, undisturbed, victim
+from tests.spark.cluster import cluster
+from tests.spark.test_faults import fresh, kill, rows, source, undisturbed, victim
 
 __all__ = ["source", "undisturbed"]  # fixtures
-
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-
-
-@contextmanager
-def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of the cluster, with its children in a group of its own."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    process = subprocess.Popen(
-        [str(SPARK_CLASS), *arguments],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise TimeoutError(f"expected the master to listen on port {port}")
 
 
 def test_a_worker_of_a_cluster_is_killed(
     spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path
 ) -> None:
     folder = fresh(source, tmp_path)
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    package = "org.apache.spark.deploy"
-    with ExitStack() as stack:
-        master = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        stack.enter_context(daemon(f"{package}.master.Master", *master))
-        wait_for(port)
-        size = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--webui-port", "0")
-        workers = [
-            stack.enter_context(
-                daemon(
-                    f"{package}.worker.Worker",
-                    *size,
-                    "--work-dir",
-                    str(folder / f"work-{n}"),
-                    address,
-                )
-            )
-            for n in range(2)
-        ]
-        process = stack.enter_context(victim(folder, "--master", address))
+    with cluster(folder) as here, victim(folder, "--master", here.address) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("end 2"):
-                kill(workers[0])
+                kill(here.workers[0])
         assert process.wait() == 0
     assert rows(spark, folder) == undisturbed

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -90,3 +91,42 @@ def test_only_rows_that_cannot_be_large_are_handed_over_without_a_limit(
         with bs.write(changes, format="noop", checkpoint=place, available_now=True) as run:
             run.wait()
     assert spark.conf.get(LIMIT) == before
+
+
+NOON = 1_777_636_800_000
+"""Milliseconds: 2026-05-01 12:00 UTC."""
+
+
+def as_text(ts: int) -> str:
+    return str(np.datetime64(ts, "ms")) + ("Z" if ts % 2 else "+00:00")
+
+
+@pytest.mark.parametrize(("kind", "options"), [("long", {"unit": "ms"}), ("string", {})])
+def test_times_are_numbers_of_a_unit_or_text(
+    spark: SparkSession, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    events = stream(2_000)
+    counted = (NOON + events["ts"].to_numpy()).tolist()
+    options |= {"retention": "1h"}
+    wanted = pa.array([ts * 1000 for ts in counted])
+    expected = run_locally(events.set_column(0, "ts", wanted), retention="1h")
+    times: Any = counted if kind == "long" else [as_text(ts) for ts in counted]
+    folder = write_parts(events.set_column(0, "ts", pa.array(times)), tmp_path / "in", 1_000)
+    schema = f"ts {kind}, type string, key long, force long, seq long"
+    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    changes = bs.detect(source, hierarchy(), arrival="seq", by="key", slots=1, **options)
+    rows: list[Row] = []
+    with bs.write(
+        changes,
+        into=lambda changes, _: rows.extend(changes.collect()),
+        checkpoint=str(tmp_path / "checkpoint"),
+        available_now=True,
+    ) as run:
+        run.finish()
+    assert standing(in_order(rows)) == standing(expected)
+    assert len(standing(expected)) > 50
+    whole = bs.detect(
+        spark.read.schema(schema).parquet(str(folder)), hierarchy(), by="key", slots=2, **options
+    )
+    found = {match: row[:2] for match, row in standing(in_order(whole.collect())).items()}
+    assert found == {match: row[:2] for match, row in standing(expected).items()}

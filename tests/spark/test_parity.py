@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from betimes import Change, Hierarchy
+from betimes import Change, Hierarchy, detect
 from betimes import spark as bs
 from betimes.model.change import LATE
 from tests.spark.material import (
@@ -102,3 +103,17 @@ def test_a_dataframe_that_is_no_stream(spark: SparkSession, events: pa.Table, re
         kinds = changes.select("change_type", "status").distinct().collect()
         assert kinds == [Row(change_type="insert", status="final")]
     changes.unpersist()
+
+
+def test_the_order_of_rows_of_a_dataframe_makes_no_difference(
+    spark: SparkSession, events: pa.Table
+) -> None:
+    ts = events["ts"].to_numpy() * 10 + np.arange(EVENTS) % 10
+    whole = events.set_column(0, "ts", pa.array(ts)).drop_columns(["seq"])
+    expected = {c.match_id: (c.type, c.ts) for c in detect(whole, hierarchy(), by="key")}
+    assert len(expected) > 100
+    orders = [np.arange(EVENTS), np.argsort(-ts), np.random.default_rng(3).permutation(EVENTS)]
+    for parts, order in enumerate(orders, start=1):
+        rows = spark.createDataFrame(whole.take(pa.array(order))).repartition(parts)
+        found = standing(in_order(bs.detect(rows, hierarchy(), by="key", slots=2).collect()))
+        assert {match: row[:2] for match, row in found.items()} == expected

@@ -36,7 +36,7 @@ def detected(events: DataFrame, detectors: Hierarchy | None = None, **options: A
     [
         (lambda df: df.drop("ts"), {}, EventError, "'ts'.*time="),
         (lambda df: df, {"time": "tss"}, EventError, "'tss'"),
-        (lambda df: df.withColumn("ts", df.type), {}, EventError, "'ts'.*string; cast it"),
+        (lambda df: df.withColumn("ts", df.ts > 5), {}, EventError, "'ts'.*boolean; cast it"),
         (lambda df: df.withColumn("type", df.ts), {}, EventError, "text in the column 'type'"),
         (lambda df: df, {"by": "keys"}, EventError, "'keys'.*'key'"),
         (lambda df: df, {"payload": ["force", "colour"]}, EventError, r"\['colour'\]"),
@@ -130,6 +130,26 @@ def test_checkpoints_that_are_not_ours(spark: SparkSession, source: Path, tmp_pa
         bs.write(changes, format="noop", checkpoint=str(tmp_path / "old"))
 
 
+def test_sinks_that_are_not_ours(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    """Whichever of the sinks it is; and nothing of the sink is touched."""
+    for sink in ("path", "current", "late", "rejected"):
+        (tmp_path / sink / "batch=0").mkdir(parents=True)
+        options: Any = {"path": str(tmp_path / f"empty-{sink}")} | {sink: str(tmp_path / sink)}
+        for _ in range(2):
+            with pytest.raises(OptionError, match=f"{sink} belongs to another job"):
+                bs.write(detected(read(spark, source)), checkpoint=str(tmp_path / "c"), **options)
+    out = str(tmp_path / "out")
+    with bs.write(detected(read(spark, source)), out, checkpoint=str(tmp_path / "one")) as run:
+        with pytest.raises(bs.BusyError, match="another run is using the sink"):
+            bs.write(detected(read(spark, source)), out, checkpoint=str(tmp_path / "two"))
+        run.query.processAllAvailable()
+    with pytest.raises(OptionError, match="belongs to another job"):
+        bs.write(detected(read(spark, source)), out, checkpoint=str(tmp_path / "two"))
+    with bs.write(detected(read(spark, source)), out, checkpoint=str(tmp_path / "one")) as run:
+        run.finish()
+    assert spark.read.parquet(out).count() > 0
+
+
 def test_a_detector_that_raises_then_another_job_then_the_end(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
@@ -138,7 +158,8 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
     fragile = Hierarchy(clock="ball")
     fragile.add(Fragile, on="hit", emits="broken", by="key")
     checkpoint = str(tmp_path / "checkpoint")
-    run = bs.write(detected(events, fragile), format="noop", checkpoint=checkpoint)
+    changes = detected(events, fragile, retention=0)  # so that nothing can repair it
+    run = bs.write(changes, format="noop", checkpoint=checkpoint)
     with pytest.raises(bs.RunError, match=r"(?s)Fragile.*too strong"):
         run.wait(60)
     with pytest.raises(
@@ -146,7 +167,7 @@ def test_a_detector_that_raises_then_another_job_then_the_end(
         match=r"(?s)different settings:.*detector 'Fragile' is gone.*another checkpoint=",
     ):
         bs.write(detected(events), format="noop", checkpoint=checkpoint)
-    going_on = detected(events, fragile, errors="skip")
+    going_on = detected(events, fragile, retention=0, errors="skip")
     with bs.write(going_on, format="noop", checkpoint=checkpoint, available_now=True) as run:
         run.finish()
     with pytest.raises(StreamEndedError, match=r"was finished with batch 1.*new checkpoint="):

@@ -70,7 +70,7 @@ def calibrate(
     (5, 2, True)
     """
     check_end(end)
-    options = measuring_options(EngineOptions.of(engine_options))
+    options = measuring_options(EngineOptions.of(engine_options, function=calibrate))
     batches = batches_of(events)
 
     def measure(current: Calibration) -> Measured:
@@ -90,7 +90,7 @@ def measure_stream(
     engine = Engine(hierarchy, options, observers=[measuring])
     rows = 0
     for given in batches:
-        batch = EventBatch.of(given)
+        batch = EventBatch.of(given, unit=options.unit)
         engine.feed(batch)
         rows += len(batch)
     if end != "open":

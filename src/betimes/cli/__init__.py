@@ -1,4 +1,4 @@
-"""The command line: `betimes demo | trace | run | calibrate | simulate`."""
+"""The command line: `betimes demo | trace | run | submit | calibrate | simulate`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from betimes.cli.demo.command import demo as demo_command
 from betimes.cli.run import run as run_command
 from betimes.cli.simulate.command import simulate as simulate_commands
 from betimes.cli.speaking import Commands, hear_warnings
+from betimes.cli.submit.command import submit as submit_command
 from betimes.cli.trace.command import trace as trace_command
 
 __all__ = ["app", "main"]
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("trace")(trace_command)
 app.command("run")(run_command)
+app.command("submit")(submit_command)
 app.add_typer(simulate_commands, name="simulate")
 app.command("calibrate")(calibrate_command)
 

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from betimes.cli.jobs.description import describe
 from betimes.cli.jobs.io.sinks import sink_of
-from betimes.cli.jobs.io.sources import check_source, source_of
-from betimes.cli.jobs.jobfile.conflicts import read_job
-from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
+from betimes.cli.jobs.io.sources import compare, source_of
+from betimes.cli.jobs.jobfile.conflicts import look_over
+from betimes.cli.jobs.jobfile.hierarchies import assembled
 from betimes.cli.jobs.jobfile.tables import JobFile
-from betimes.cli.jobs.running.local import LocalJob, Outcome, forget
+from betimes.cli.jobs.running.local import LocalJob, Outcome
 from betimes.cli.jobs.running.on_spark import SparkJob, forget_query
 from betimes.cli.jobs.running.progress import Progress
 from betimes.cli.jobs.running.restarts import Checkpoint, identity_of, setup_of
@@ -100,9 +100,10 @@ def run(
 
     [green]betimes run --follow --quiet job.toml[/]
     """
-    job = read_job(job_file)
-    hierarchy = hierarchy_of(job)
-    check_source(job, hierarchy)
+    job = look_over(job_file)
+    hierarchy = assembled(job)
+    compare(job, hierarchy)
+    job.problems.stop_if_any()
     if job.engine.kind == "spark" and find_spec("pyspark") is None:
         raise OptionError(
             "the job runs on Spark, but pyspark is not installed; install it with: pip install "
@@ -128,9 +129,10 @@ def _run_locally(
     job: JobFile, hierarchy: Hierarchy, progress: Progress, stop: Stop, *, follow: bool, fresh: bool
 ) -> Outcome:
     sink, source = sink_of(job, Console(highlight=False)), source_of(job)
-    with Checkpoint(job.engine.checkpoint, identity_of(job, hierarchy)) as checkpoint:
+    with Checkpoint(job.engine.checkpoint, identity_of(job, hierarchy)) as checkpoint, sink:
         if fresh:
-            forget(job, checkpoint)
+            checkpoint.forget()
+            sink.forget()
         running = LocalJob(
             job, Host(setup_of(job, hierarchy)), source, sink, checkpoint, progress=progress,
             stop=stop,

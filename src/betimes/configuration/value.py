@@ -23,7 +23,7 @@ from typing import Protocol
 
 from betimes.model import OptionError
 from betimes.model.duration import readable
-from betimes.model.hints import nearest
+from betimes.model.hints import known_options, nearest
 from betimes.model.identity import Identity
 from betimes.ordering.start import Start
 
@@ -88,6 +88,7 @@ class RunOutcome:
     """Detectors that must start with other values: their slack before and after."""
 
 
+@known_options
 @dataclass(frozen=True, repr=False)
 class Calibration:
     """What all detectors of a hierarchy start with; made by `calibrate` and `recalibrate`.

@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from betimes.engine.stats import StageCounts
 from betimes.model.errors import OptionError
+from betimes.model.hints import known_options
 
 
+@known_options
 @dataclass(frozen=True)
 class Zone:
     """The busy factors to aim at, and how often to look."""
@@ -82,6 +85,26 @@ class Load:
             self.released + other.released,
             max(self.slack, other.slack),
         )
+
+
+class Meter:
+    """Measures what a stage does between two readings."""
+
+    def __init__(self, counts: StageCounts) -> None:
+        self._counts = counts
+        self._before = (0.0, 0.0, 0)
+        self.last: Load | None = None
+
+    def read(self, slack: int) -> Load:
+        counts, before = self._counts, self._before
+        self._before = (counts.busy, counts.replaying, counts.handled)
+        self.last = Load(
+            busy=counts.busy - before[0],
+            replaying=counts.replaying - before[1],
+            released=counts.handled - before[2],
+            slack=slack,
+        )
+        return self.last
 
 
 class AttenuationControl:

@@ -94,8 +94,7 @@ class Reporter:
             yield self._part("insert", name, inserted, final)
         for outputs in (again, news.confirmed):
             if outputs is not None and len(outputs):
-                rows = [row for row, match in enumerate(outputs.ids) if match in open_]
-                told = outputs.pick(np.array(rows, np.int64)).in_order()
+                told = outputs.where(open_.__contains__).in_order()
                 open_.difference_update(told.ids)
                 if len(told):
                     yield self._part("confirm", name, told, None)

@@ -55,7 +55,7 @@ def _pattern(
     tactic = ColumnTactic if pattern.why_general() is None else RowTactic
     return Node(
         pattern.name or str(pattern.emits), maker, pattern.inputs, pattern.outputs, pattern.by,
-        tactic, pattern,
+        tactic, pattern, pattern.bystanders,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ key.
 
 from __future__ import annotations
 
+import logging
 import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from betimes.engine.attenuation import AttenuationControl
+from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
@@ -26,15 +28,27 @@ from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
-from betimes.model import Duration, Event, EventBatch, EventError, OptionError, StreamEndedError
+from betimes.model import (
+    Duration,
+    Event,
+    EventBatch,
+    EventError,
+    OptionError,
+    StreamEndedError,
+    times,
+)
 from betimes.model.calls import alone
 from betimes.model.change import ChangeBatch, Parts
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
+from betimes.model.detector import DetectorError
 from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
+from betimes.model.hints import known_options
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
+
+_log = logging.getLogger("betimes")
 
 FORMAT = 5
 """Layout of a checkpoint; any other layout is refused."""
@@ -43,6 +57,7 @@ Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
 
 
+@known_options
 class Engine:
     """Runs a hierarchy over a stream that arrives out of order.
 
@@ -60,16 +75,19 @@ class Engine:
     margin, min_slack, max_slack, max_late, decay
         Details of the slack; see `SlackPolicy`.
     max_skew : "1h"
-        A clock event further ahead than this is put aside unless others confirm it.
+        A clock event further ahead than this is put aside unless others confirm it; `"off"`
+        believes every one.
     late : "repair"
         What happens to an event that arrives later than the slack allows: `"repair"` the results,
         report it on the `"side"`, or `"drop"` and count it.
-    retention : "10s"
-        How long settled events are remembered so that late ones can be repaired.
+    retention : "32 MB"
+        How much of what was handled is remembered so that late events can be repaired: about this
+        much memory, but at least 10 s beyond the slack, or a duration such as `"1h"`.
     snapshots : "adaptive"
         How many events lie between two snapshots of a detector.
     errors : "stop"
-        What happens when a detector fails: `"stop"`, or `"skip"` the event and count it.
+        What happens when a detector fails: `"stop"` once no late event can repair it, or
+        `"skip"` the event and count it.
     by : None
         The payload column that splits the stream into independent ones.
     order : "shared"
@@ -80,6 +98,10 @@ class Engine:
         slowest.
     quiet : "10min"
         After this much stream time without an event, settling no longer waits for a source.
+    unit : None
+        What numbers that stand for times count: `"s"`, `"ms"`, `"us"` or `"ns"`; microseconds if
+        you do not say, with a warning if they look like something else. Timestamps and ISO text
+        need no unit.
     zone : Zone()
         The load to aim at when the attenuation is adaptive.
     calibration : None
@@ -119,7 +141,11 @@ class Engine:
             )
         hierarchy.check()
         self.hierarchy = hierarchy
-        self.options = EngineOptions.of(keywords) if options is None else options.with_(**keywords)
+        self.options = (
+            EngineOptions.of(keywords, function=Engine.__init__)
+            if options is None
+            else options.with_(**keywords)
+        )
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
@@ -128,10 +154,10 @@ class Engine:
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
-            carry=carry,
+            carry=carry, budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
-            KeyedOrder(make) if self.options.order == "key" else make()
+            KeyedOrder(make, budget) if self.options.order == "key" else make()
         )
         self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
         self._expected = self._used - RESERVED
@@ -141,6 +167,8 @@ class Engine:
         self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
         """How many events no detector subscribes to, by type."""
+        self._judged_unit = False
+        """Whether times were seen that show their unit."""
         self._broken: BaseException | None = None
         self._ended = False
 
@@ -193,20 +221,40 @@ class Engine:
         rows: list[Event] | None = None
         if type(events) is Event:
             rows = [events] if type(events.ts) is int else None
+        elif type(events) is EventBatch:
+            pass
         elif isinstance(events, list):
             rows = events
         elif isinstance(events, Iterator | set | tuple | deque):
             events = rows = list(events)
-        batch = EventBatch.of(events)
+        unit = self.options.unit
+        batch = EventBatch.of(events, unit=unit)
+        if unit is None:
+            self._doubt_unit(batch)
+        else:
+            rows = None  # their times may count something else
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
-        readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
+        try:
+            readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
+        except DetectorError as error:
+            self._broken = error
+            raise
         if ignored:
             self.ignored.update(ignored)
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()
         return changes
+
+    def _doubt_unit(self, batch: EventBatch) -> None:
+        """Say so if the first times of the stream look as if they counted another unit."""
+        if self._judged_unit or not len(batch):
+            return
+        self._judged_unit = True
+        doubt = times.doubt(int(batch.ts.min()), int(batch.ts.max()))
+        if doubt is not None:
+            _log.warning("%s", doubt)
 
     @alone
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
@@ -345,12 +393,21 @@ class Engine:
                 "expected a new engine to restore into, but this one has already been fed; "
                 "build another Engine"
             )
-        kept = loads(unsealed(checkpoint, "the checkpoint"), "the checkpoint")
+        what = "the checkpoint"
+        kept = loads(unsealed(checkpoint, what), what)
         found = kept.get("format") if isinstance(kept, dict) else None
         instead = "start again from the beginning of the stream"
         check_format(found, FORMAT, "the checkpoint", instead)
         check_identity(self.identity(), kept["identity"], "the checkpoint", instead)
-        self._changes.seq, self._ended = kept["seq"], kept["ended"]
-        self._changes.rejected, ignored = kept["aside"]
-        self.ignored = Counter(ignored)
-        self._order.resume(kept["order"])
+        try:
+            self._changes.seq, self._ended = kept["seq"], kept["ended"]
+            self._changes.rejected, ignored = kept["aside"]
+            self.ignored = Counter(ignored)
+            self._order.resume(kept["order"])
+        except Exception as error:
+            # Its checksum is right, so somebody has put it together, or a detector refuses it.
+            self._broken = error
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(f"{what} does not fit together: {error!r}; {instead}") from error
+        self._judged_unit = True

@@ -13,7 +13,7 @@ from betimes.engine.describe import describe, type_names
 from betimes.engine.node import Node
 from betimes.model.change import LATE, REJECTED
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.hints import known_options
+from betimes.model.hints import did_you_mean, known_options
 from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
 
@@ -22,6 +22,7 @@ class HierarchyError(BetimesError, ValueError):
     """The detectors cannot be wired: a cycle, a type nobody publishes, a name used twice."""
 
 
+@known_options
 class Hierarchy:
     """Detectors, wired by types. `clock` names the types that move the clocks; None learns them.
 
@@ -39,7 +40,6 @@ class Hierarchy:
     level 1  fast: position -> fast
     """
 
-    @known_options
     def __init__(
         self,
         *,
@@ -50,7 +50,6 @@ class Hierarchy:
         self.inputs = None if inputs is None else type_names(inputs, "inputs")
         self._nodes: dict[str, Node] = {}
 
-    @known_options
     def add(
         self,
         detector: Any,
@@ -149,7 +148,7 @@ class Hierarchy:
                     raise HierarchyError(
                         f"{node.name!r} subscribes to {type!r}, which no detector publishes and "
                         f"which is not among inputs={list(self.inputs)}; published are "
-                        f"{sorted(published)}"
+                        f"{sorted(published)}{did_you_mean(type, {*published, *self.inputs})}"
                     )
 
     def identity(self) -> Identity:

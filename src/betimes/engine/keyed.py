@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.attenuation import Load
+from betimes.engine.budget import Budget
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, EventBatch, OptionError, microseconds
@@ -24,8 +25,9 @@ from betimes.model.event import Event
 class KeyedOrder:
     """One order per key, made when the key is first seen."""
 
-    def __init__(self, make: Callable[..., SharedOrder]) -> None:
+    def __init__(self, make: Callable[..., SharedOrder], budget: Budget) -> None:
         self._make = make
+        self._budget = budget
         self._attenuation: Mapping[str, float] = {}
         self.keys: dict[Any, SharedOrder] = {}
 
@@ -57,6 +59,7 @@ class KeyedOrder:
     def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> Parts:
         """Take in what was read."""
         self.keys |= {key: order for key, order, _ in readings}
+        self._budget.sharers = len(self.keys)
         return [part for _, order, mine in readings for part in order.take(mine)]
 
     def _open(self, key: Any) -> SharedOrder:

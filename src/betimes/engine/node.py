@@ -27,6 +27,8 @@ class Node:
     tactic: TacticMaker
     """What runs it."""
     pattern: Pattern | None = None
+    keyless: frozenset[str] = frozenset()
+    """Types of which an event may have no key; it then belongs to a separate one, as in SQL."""
 
     def facts(self) -> dict[str, str]:
         """Everything that makes it this detector, in words."""
@@ -39,6 +41,10 @@ class Node:
     def takes(self, type: str) -> bool:
         """Whether it subscribes to input events of this type."""
         return type in self.on or (EVERY in self.on and type != TICK)
+
+    def may_lack_key(self, type: str) -> bool:
+        """Whether events of this type need no key: nobody named the type, or it makes nothing."""
+        return EVERY in self.on or type in self.keyless
 
     def group(self, key: Any, *, grouped: bool) -> Any:
         """The part of a key that comes from the engine's `by`, if the engine splits the stream."""

@@ -16,12 +16,15 @@ from typing import Any
 
 from betimes.configuration.value import Calibration
 from betimes.engine.attenuation import Zone
+from betimes.engine.retention import Retention
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.engine.stages.retraction import TECHNIQUES, Technique
 from betimes.model import Duration, OptionError, microseconds
-from betimes.model.duration import LONGEST, exact
-from betimes.model.hints import did_you_mean, nearest, unknown
+from betimes.model.duration import LONGEST, exact, or_off
+from betimes.model.hints import did_you_mean, known_options, nearest, unknown
 from betimes.model.identity import Identity, spelled_names
+from betimes.model.times import USUAL as USUAL_UNIT
+from betimes.model.times import check_unit
 from betimes.ordering import SlackPolicy
 from betimes.ordering.sources import QUIET
 
@@ -36,6 +39,7 @@ A calibration only sets the start; what a checkpoint has learned since takes pre
 """
 
 
+@known_options
 @dataclass(frozen=True, repr=False)
 class EngineOptions:
     """The options of an engine, frozen and checked; `Engine` says what each of them means.
@@ -55,16 +59,17 @@ class EngineOptions:
     min_slack: Duration = 0
     max_slack: Duration | None = None
     max_late: float = 0.01
-    decay: Duration = "60s"
+    decay: Duration | None = None
     max_skew: Duration | None = "1h"
     late: str = "repair"
-    retention: Duration = "10s"
+    retention: Duration = "32 MB"
     snapshots: str | int | SnapshotModel = "adaptive"
     errors: str = "stop"
     by: str | None = None
     order: str = "shared"
     source: str | None = None
     quiet: Duration | None = QUIET
+    unit: str | None = None
     zone: Zone = USUAL
     calibration: Calibration | str | Path | None = None
 
@@ -124,14 +129,14 @@ class EngineOptions:
             raise OptionError(
                 f"expected source to name a payload column, got source={self.source!r}"
             )
+        check_unit(self.unit)
         if not isinstance(self.zone, Zone):
             raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
-        skew = LONGEST if self.max_skew is None else microseconds(self.max_skew, "max_skew")
         known = self.calibration
         for name, value in {
-            "max_skew": skew,
-            "quiet": LONGEST if self.quiet is None else microseconds(self.quiet, "quiet"),
-            "retention": microseconds(self.retention, "retention"),
+            "max_skew": or_off(self.max_skew, "max_skew"),
+            "quiet": or_off(self.quiet, "quiet"),
+            "retention": Retention.parse(self.retention).value,
             "snapshots": parse_snapshots(self.snapshots),
             "calibration": None if known is None else Calibration.of(known),
         }.items():
@@ -150,6 +155,11 @@ class EngineOptions:
             decay=self.decay, max_late=self.max_late,
         )  # fmt: skip
 
+    @cached_property
+    def kept(self) -> Retention:
+        """How much history is kept."""
+        return Retention.parse(self.retention)
+
     @property
     def adaptive(self) -> bool:
         """Whether the attenuation follows the load."""
@@ -160,9 +170,10 @@ class EngineOptions:
         usual = EngineOptions()
         given = {name: getattr(self, name) for name in OPTIONS}
         shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        for name in {"max_skew", "quiet", "retention"}.intersection(shown):
-            unlimited = name != "retention" and shown[name] == LONGEST
-            shown[name] = None if unlimited else exact(shown[name])
+        for name in {"max_skew", "quiet"}.intersection(shown):
+            shown[name] = "off" if shown[name] == LONGEST else exact(shown[name])
+        if "retention" in shown:
+            shown["retention"] = self.kept.spelled()
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def identity(self) -> Identity:
@@ -174,14 +185,15 @@ class EngineOptions:
             "min_slack": "fixed" if policy.label == "fixed" else exact(policy.min),
             "max_slack": "fixed" if policy.label == "fixed" else exact(policy.max),
             "max_late": repr(policy.max_late) if policy.label == "quantile" else "not used",
-            "decay": exact(policy.decay) if policy.label == "decaying" else "not used",
+            "decay": policy.fading if policy.label == "decaying" else "not used",
             "max_skew": exact(microseconds(self.max_skew or 0)),
             "late": self.late,
-            "retention": exact(microseconds(self.retention)),
+            "retention": self.kept.kind,
             "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
             "source": "nothing" if self.source is None else spelled_names([self.source]),
             "quiet": "not used" if self.source is None else exact(microseconds(self.quiet or 0)),
+            "unit": self.unit or USUAL_UNIT,
         }})  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.engine.attenuation import Load
+from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter, Reporter
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.news.ledger import Ledger
@@ -59,6 +60,7 @@ class SharedOrder:
         observers: Sequence[Observer],
         carry: Callable[[News], News] | None = None,
         key: Any = None,
+        budget: Budget,
     ) -> None:
         self._options = options
         self._reporter = Reporter(changes, key)
@@ -89,6 +91,7 @@ class SharedOrder:
                 stage.unit.clocks.listen_below()
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
+        self._budget = budget
         self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
         self._newest = -1
@@ -126,6 +129,7 @@ class SharedOrder:
             told[name] = self._heard(name, stage.step(*heard, first, blocks=blocks))
             began = stage.was_busy_since(began)
         self._note_newest(ts)
+        self._budget.look_after(self.stages.values(), first, self._arrived)
         return self._reporter.report(self.stages, told)
 
     def _heard(self, name: str, news: News) -> News:
@@ -139,7 +143,7 @@ class SharedOrder:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
         if newest <= self._newest:
             return
-        sound = max(stage.unit.clock or 0 for stage in self.stages.values()) + self._max_skew
+        sound = max([stage.clock or 0 for stage in self.stages.values()]) + self._max_skew
         if newest > sound:
             # An event that is implausibly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))

@@ -18,6 +18,7 @@ class StageCounts(msgspec.Struct):
     retracted: int = 0
     snapshots: int = 0
     late: int = 0
+    late_by: int = 0
     errors: int = 0
     busy: float = 0.0
     replaying: float = 0.0
@@ -41,10 +42,16 @@ class DetectorStats(msgspec.Struct, frozen=True):
     attenuation: float
     buffered: int
     """Events that wait to be handled, or were handled and are not settled."""
+    waiting: int
+    """Those of them that wait to be handled."""
     remembered: int
     """Events kept so that the detector can go back."""
+    history_bytes: int
+    """About how much memory they and what they made take."""
     released: int
     handled: int
+    """Different events; so of the input that it takes, all are `handled`, `late`, `waiting`, or
+    rejected because they are too far ahead."""
     replays: int
     replayed: int
     """Events that were handled again."""
@@ -52,7 +59,11 @@ class DetectorStats(msgspec.Struct, frozen=True):
     snapshot_bytes: int
     retracted: int
     late: int
+    """Events that came too late and were not handled."""
+    late_by: int
+    """By how much the latest of them came after its place was settled."""
     errors: int
+    """Events at which it fails, out of those that it has handled."""
     retraction: str
     """The technique in use and why."""
     latency_provisional: float | None
@@ -69,6 +80,7 @@ class DetectorStats(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
         shown["slack"] = readable(self.slack)
+        shown["late_by"] = readable(self.late_by)
         for name in ("latency_provisional", "latency_final"):
             latency = getattr(self, name)
             shown[name] = "None" if latency is None else readable(latency)

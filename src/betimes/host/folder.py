@@ -1,22 +1,30 @@
-"""The folder of a checkpoint on this machine: one run at a time, whole files only.
+"""Folders on this machine that belong to a run: of a checkpoint, and of a sink.
 
-A run holds a lock on a file in the folder, which the system releases when the process ends, however
-it ends.
+A run holds a lock on a file in each of them, which the system releases when the process ends,
+however it ends. So a folder has one run at a time.
+
+A sink also has an *owner*: the checkpoint that accounts for the batches in it. The file with the
+lock holds its id, which a checkpoint gets when it is new and keeps. A batch in a sink replaces the
+one of the same number, so a second checkpoint would mix its batches with those of the first.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from betimes.engine import CheckpointError
-from betimes.model.errors import BusyError
+from betimes.model.errors import BusyError, OptionError
 
 
-class CheckpointFolder:
+class LockedFolder:
     """A folder that one run at a time may hold."""
+
+    what = "folder"
+    lock_file = "lock"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,19 +34,19 @@ class CheckpointFolder:
         """Take the folder, or say why not."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("ab")
+            lock = (self.path / self.lock_file).open("a+b")
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint at {self.path} cannot be written: {error.strerror or error}; "
-                "check what is there and its permissions, or choose another checkpoint"
+                f"the {self.what} at {self.path} cannot be written: {error.strerror or error}; "
+                f"check what is there and its permissions, or choose another {self.what}"
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
             raise BusyError(
-                f"another run is using the checkpoint at {self.path}; wait for it, stop it, or "
-                "choose another checkpoint"
+                f"another run is using the {self.what} at {self.path}; wait for it, stop it, or "
+                f"choose another {self.what}"
             ) from None
         self._lock = lock
 
@@ -46,6 +54,50 @@ class CheckpointFolder:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()
+
+
+class SinkFolder(LockedFolder):
+    """The folder of a sink, with a folder `batch=N` for each batch."""
+
+    what = "sink"
+    lock_file = "_betimes-owner"
+    """Readers of tables skip names that begin like this."""
+
+    def batches(self) -> Iterator[tuple[int, Path]]:
+        """The batches that are there, with their numbers."""
+        return batches_in(self.path)
+
+    def claim(self, owner: str, *, known: bool) -> None:
+        """Make it the sink of a checkpoint, or say why not; `known`: the checkpoint is not new."""
+        if self._lock is None:
+            raise BusyError(f"the sink at {self.path} is not locked")
+        self._lock.seek(0)
+        found = self._lock.read().decode(errors="replace").strip()
+        count = len(list(self.batches()))
+        if count and found != owner and (found or not known):
+            raise OptionError(
+                f"the sink at {self.path} belongs to another job: expected an empty folder, or the "
+                f"batches of this checkpoint, found the changes of {count} batches that it knows "
+                "nothing about; choose another path, or empty the folder (betimes run --fresh does)"
+            )
+        if found != owner:
+            self._lock.truncate(0)
+            self._lock.write(f"{owner}\n".encode())
+            self._lock.flush()
+
+
+def batches_in(folder: Path) -> Iterator[tuple[int, Path]]:
+    """The folders `batch=N` in a folder, with their numbers."""
+    for path in folder.glob("batch=*"):
+        number = path.name.partition("=")[2]
+        if number.isdecimal() and path.is_dir():
+            yield int(number), path
+
+
+class CheckpointFolder(LockedFolder):
+    """The folder of a checkpoint; its files are there completely or not at all."""
+
+    what = "checkpoint"
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is no such file."""

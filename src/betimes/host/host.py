@@ -78,9 +78,8 @@ class Host:
 
     def feed(self, table: pa.Table, *, now: int | None = None) -> pa.Table:
         """Take rows; `now` is the time on the wall clock, if `pass_time` shall know it."""
-        columns = self.setup.columns
         source = self.setup.options.source
-        batch, bad = columns.sift(table, source=source)
+        batch, bad = self.setup.columns.sift(table, self.setup.options.unit, source=source)
         if now is not None:
             self._heard |= dict.fromkeys(self._streams(batch), now)
             if source is not None and len(batch):
@@ -89,7 +88,7 @@ class Host:
         rows = self._rows(self.engine.feed(batch, blocks=source is not None))
         if not bad:
             return rows
-        aside = rejected_rows(bad, time=columns.time, slot=self.slot, after=self._last)
+        aside = rejected_rows(bad, slot=self.slot, after=self._last)
         self._last += len(bad)
         self._rejected += len(bad)
         return pa.concat_tables([rows, aside])
@@ -137,8 +136,7 @@ class Host:
         return dict.fromkeys(batch.column(str(options.by))) if by_key else (None,)
 
     def _rows(self, changes: ChangeBatch) -> pa.Table:
-        if len(changes):
-            self._last = changes[-1].seq + self._rejected
+        self._last += len(changes)
         return change_rows(
             changes, slot=self.slot, skip=self._rejected, results=self.setup.results
         )  # fmt: skip

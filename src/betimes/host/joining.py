@@ -22,8 +22,8 @@ def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
 
 
 _SUMS = (
-    "buffered", "remembered", "released", "handled", "replays", "replayed", "snapshots",
-    "snapshot_bytes", "retracted", "late", "errors", "busy",
+    "buffered", "waiting", "remembered", "history_bytes", "released", "handled", "replays",
+    "replayed", "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy",
 )  # fmt: skip
 
 
@@ -34,6 +34,7 @@ def _joined(group: list[DetectorStats]) -> DetectorStats:
     several: Mapping[str, object] = {
         "clock": min(clocks, default=None),
         "slack": max(reading.slack for reading in group),
+        "late_by": max(reading.late_by for reading in group),
         "attenuation": sum(reading.attenuation for reading in group) / len(group),
         "busy_factor": max(reading.busy_factor for reading in group),
         "latency_provisional": _mean((r.latency_provisional, r.handled) for r in group),

@@ -26,11 +26,14 @@ from hashlib import blake2b
 import msgspec
 import pyarrow as pa
 
-from betimes.engine import Engine, EngineOptions
+from betimes.engine import CheckpointError, Engine, EngineOptions
 from betimes.engine.attenuation import Attenuation
 from betimes.host.host import Host, HostState, Setup
-from betimes.model.fitting import check_identity, read_stored
+from betimes.model.codec import unsealed
+from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
+from betimes.model.payloads import sound
+from betimes.model.stored import require
 
 FORMAT = 4
 """Layout of head and log; those of another layout are refused."""
@@ -40,6 +43,9 @@ LEAST_LOG = 4 * 2**20
 
 LOG_PER_BASE = 2
 """The log may grow to this many times the base; more would make restarts slow."""
+
+
+_INSTEAD = "start with a new checkpoint location"
 
 
 class Head(msgspec.Struct):
@@ -77,6 +83,7 @@ class Base(msgspec.Struct, tag="base"):
     """A saved host; it includes the batches before this number."""
 
     number: int
+    token: bytes
     host: HostState
 
 
@@ -111,30 +118,40 @@ class LoggedHost:
     def engine(self) -> Engine:
         return self._host.engine
 
-    def rebuild(self, log: Iterable[bytes], token: bytes) -> None:
-        """Become the host that a log describes, and that the head knows by this token."""
-        entries = [msgspec.msgpack.decode(entry, type=Entry | Base) for entry in log]
-        for entry in sorted(entries, key=lambda entry: entry.number):
+    def rebuild(self, log: Iterable[bytes], token: bytes | None = None) -> None:
+        """Become the host that a log describes, and that the head knows by this token.
+
+        Without a token, nothing but the log says what was fed.
+        """
+        written = [(_read(entry), entry) for entry in log]
+        fed = 0
+        for entry, data in sorted(written, key=_place):
             if isinstance(entry, Base):
                 self._host.restore(entry.host)
+                self.token = entry.token
             else:
+                require(entry.number == fed, f"batch {fed} is missing in the log of a slot")
+                for part in entry.parts:
+                    sound(pa.ipc.open_stream(part).read_all())
                 self._apply(entry)
-        self.token = token
+                self.token = _next(self.token, data)
+            fed = entry.number + (not isinstance(entry, Base))
+        require(token in (None, self.token), "the log of a slot does not end where its head does")
 
     def feed(self, head: Head, entry: Entry) -> Fed:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self._apply(entry)
         steered = self._steer(head.attenuation, began, self._clock())
-        written = msgspec.msgpack.encode(entry)
-        self.token = blake2b(head.token + written, digest_size=16).digest()
+        written = stored(entry)
+        self.token = _next(head.token, written)
         after = Head(
             head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
             head.batches + 1, head.log_bytes + len(written), head.base_bytes,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)
-        base = msgspec.msgpack.encode(Base(after.batches, self._host.save()))
+        base = stored(Base(after.batches, self.token, self._host.save()))
         after.base_bytes, after.log_bytes = len(base), 0
         return Fed(changes, after, base)
 
@@ -164,6 +181,26 @@ class LoggedHost:
         return self._steering.value
 
 
+def _read(entry: bytes) -> Entry | Base:
+    """An entry of a log."""
+    what = "the log of a slot"
+    try:
+        return msgspec.msgpack.decode(unsealed(entry, what, _INSTEAD), type=Entry | Base)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{what} is damaged: {error}; {_INSTEAD}") from None
+
+
+def _place(written: tuple[Entry | Base, bytes]) -> tuple[int, bool]:
+    """Where an entry belongs: a base comes before the batch that follows it."""
+    entry, _ = written
+    return entry.number, isinstance(entry, Entry)
+
+
+def _next(token: bytes, written: bytes) -> bytes:
+    """The token after a batch."""
+    return blake2b(token + written, digest_size=16).digest()
+
+
 def first_token(identity: Identity) -> bytes:
     """The token of a host that has been fed nothing."""
     return blake2b(identity.digest.encode(), digest_size=16).digest()
@@ -175,9 +212,8 @@ def first_head(identity: Identity, options: EngineOptions) -> Head:
     return Head(identity.facts, first_token(identity), attenuation)
 
 
-def read_head(identity: Identity, stored: bytes) -> Head:
+def read_head(identity: Identity, data: bytes) -> Head:
     """The head as it was stored; refused if another job or another version stored it."""
-    instead = "start with a new checkpoint location"
-    head = read_stored(stored, Head, FORMAT, "the state of a slot", instead)
-    check_identity(identity, head.identity, "the checkpoint", instead)
+    head = read_stored(data, Head, FORMAT, "the state of a slot", _INSTEAD)
+    check_identity(identity, head.identity, "the checkpoint", _INSTEAD)
     return head

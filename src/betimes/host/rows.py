@@ -16,7 +16,6 @@ import pyarrow as pa
 from betimes.host.columns import BadRow
 from betimes.model.change import REJECTED, Change, ChangeBatch
 from betimes.model.rows import only_final
-from betimes.model.times import fault
 
 SLOT = "slot"
 """The column of the changes that says which slot found them."""
@@ -37,19 +36,18 @@ def change_rows(changes: ChangeBatch, *, slot: int, skip: int, results: str) -> 
         table = table.set_column(place, "seq", pc.add(table["seq"], skip))
     if results == "final" and len(table):
         table = only_final(table)
-    return table.add_column(0, SLOT, pa.array([slot] * len(table), pa.int32()))
+    return table.add_column(0, SLOT, pa.repeat(pa.scalar(slot, pa.int32()), len(table)))
 
 
-def rejected_rows(bad: Sequence[BadRow], *, time: str, slot: int, after: int) -> pa.Table:
+def rejected_rows(bad: Sequence[BadRow], *, slot: int, after: int) -> pa.Table:
     """One row for each row that is not an event, numbered after `after`."""
-    rows = [_rejected(found, time, slot, seq) for seq, found in enumerate(bad, after + 1)]
+    rows = [_rejected(found, slot, seq) for seq, found in enumerate(bad, after + 1)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _rejected(bad: BadRow, time: str, slot: int, seq: int) -> dict[str, Any]:
+def _rejected(bad: BadRow, slot: int, seq: int) -> dict[str, Any]:
     """It has a time only if that of the input is valid; what is left out here is null."""
     content = msgspec.json.encode([slot, seq, bad.row], enc_hook=repr)
-    ts = bad.row[time]
     return {
         SLOT: slot,
         "change_type": "insert",
@@ -57,7 +55,7 @@ def _rejected(bad: BadRow, time: str, slot: int, seq: int) -> dict[str, Any]:
         "match_id": blake2b(content, digest_size=12).hexdigest(),
         "seq": seq,
         "type": REJECTED,
-        "ts": int(ts) if fault(ts) is None else None,
+        "ts": bad.ts,
         "payload": msgspec.json.encode(bad.row, enc_hook=repr).decode(),
         "detector": "",
         "cause": bad.reason,

@@ -18,7 +18,9 @@ import pyarrow as pa
 from betimes.model import times
 from betimes.model.errors import EventError
 from betimes.model.event import Event
-from betimes.model.hints import did_you_mean
+from betimes.model.hints import did_you_mean, known_options
+from betimes.model.rows import decoded
+from betimes.model.sifting import encode, faults, missing, one_a_row, plain_text
 from betimes.model.times import Rejected
 
 Ints = npt.NDArray[np.int64]
@@ -65,14 +67,18 @@ class EventBatch:
         apart."""
 
     @classmethod
-    def from_rows(cls, events: Iterable[Event]) -> EventBatch:
+    @known_options
+    def from_rows(cls, events: Iterable[Event], *, unit: str | None = None) -> EventBatch:
         """Build a batch from events; a bad time is an `EventError` that names the event."""
-        batch, rejected = cls.sift_rows(events)
-        times.refuse(rejected)
+        batch, rejected = cls.sift_rows(events, unit=unit)
+        times.refuse(rejected, unit)
         return batch
 
     @classmethod
-    def sift_rows(cls, events: Iterable[Event]) -> tuple[EventBatch, list[Rejected]]:
+    @known_options
+    def sift_rows(
+        cls, events: Iterable[Event], *, unit: str | None = None
+    ) -> tuple[EventBatch, list[Rejected]]:
         """Like `from_rows`, but returns bad events alongside the batch instead of raising."""
         rows = events if isinstance(events, list) else list(events)
         for row, event in enumerate(rows):
@@ -81,26 +87,21 @@ class EventBatch:
                     f"expected Event objects, got {event!r} (a {type(event).__name__}) at row "
                     f"{row}; build events with Event(type, ts, payload) or feed an Arrow table"
                 )
-        ts, rejected = times.from_values([event.ts for event in rows])
-        if not all(isinstance(event.type, str) and event.type for event in rows):
-            rejected += [
-                Rejected(row, event.type, "the type is not text")
-                for row, event in enumerate(rows)
-                if not (isinstance(event.type, str) and event.type)
-            ]
-            rejected = _one_a_row(rejected)
+        ts, rejected = times.from_values([event.ts for event in rows], unit)
+        names, payload = [event.type for event in rows], [event.payload for event in rows]
+        rejected = one_a_row(rejected + faults(names, payload))
         if rejected:
             bad = {r.row for r in rejected}
             keep = [row for row in range(len(rows)) if row not in bad]
-            rows, ts = [rows[row] for row in keep], ts[keep]
-        names = [event.type for event in rows]
+            ts, names = ts[keep], [names[row] for row in keep]
+            payload = [payload[row] for row in keep]
         types = tuple(dict.fromkeys(names))
         number = {name: code for code, name in enumerate(types)}
         codes = np.array([number[name] for name in names], dtype=np.int32)
-        payload = [event.payload for event in rows]
         return cls(ts, codes, types, payload if any(payload) else None), rejected
 
     @classmethod
+    @known_options
     def from_arrow(
         cls,
         table: pa.Table | pa.RecordBatch,
@@ -108,16 +109,26 @@ class EventBatch:
         time: str = "ts",
         type: str = "type",
         arrival: str | None = None,
+        unit: str | None = None,
     ) -> EventBatch:
         """Build a batch from Arrow columns; all columns except time and type become the payload.
 
         `arrival` names the column with the arrival order. Without it, rows are in arrival order.
+        `unit` is what numbers in the time column count: "s", "ms", "us" or "ns", microseconds if
+        you do not say. Timestamps know their unit; text is read as ISO 8601, in UTC if it has no
+        zone.
+
+        >>> table = pa.table({"ts": [1.5, 2.0], "type": ["A", "B"]})
+        >>> EventBatch.from_arrow(table, unit="s").ts.tolist()
+        [1500000, 2000000]
         """
-        batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival)
-        times.refuse(rejected)
+        times.check_unit(unit)
+        batch, rejected = cls.sift_arrow(table, time=time, type=type, arrival=arrival, unit=unit)
+        times.refuse(rejected, unit)
         return batch
 
     @classmethod
+    @known_options
     def sift_arrow(
         cls,
         table: pa.Table | pa.RecordBatch,
@@ -125,10 +136,12 @@ class EventBatch:
         time: str = "ts",
         type: str = "type",
         arrival: str | None = None,
+        unit: str | None = None,
     ) -> tuple[EventBatch, list[Rejected]]:
         """Like `from_arrow`, but returns bad rows alongside the batch instead of raising."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
+        table = decoded(table)
         for role, name in (("time", time), ("type", type), ("arrival", arrival)):
             if name is not None and name not in table.column_names:
                 raise EventError(
@@ -136,12 +149,12 @@ class EventBatch:
                     f"{table.column_names}{did_you_mean(name, table.column_names)}; rename it, or "
                     f"name it, as in EventBatch.from_arrow(table, {role}='...')"
                 )
-        names = _plain_text(table[type], type)
-        ts, rejected = times.from_arrow(table[time], time)
-        rejected += _missing(names, "the type is missing")
+        names = plain_text(table[type], type)
+        ts, rejected = times.from_arrow(table[time], time, unit)
+        rejected += missing(names, "the type is missing")
         if arrival is not None:
-            rejected += _missing(table[arrival], "the arrival is missing")
-        rejected = _one_a_row(rejected)
+            rejected += missing(table[arrival], "the arrival is missing")
+        rejected = one_a_row(rejected)
         table = table.drop_columns([time, type])
         if rejected:
             keep = np.ones(len(ts), dtype=bool)
@@ -153,35 +166,43 @@ class EventBatch:
 
             order = pc.sort_indices(table[arrival])
             ts, names, table = ts[order.to_numpy()], names.take(order), table.take(order)
-        codes, types = _encode(names)
+        codes, types = encode(names)
         return cls(ts, codes, types, table), rejected
 
     @classmethod
+    @known_options
     def of(
-        cls, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+        cls,
+        events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event,
+        *,
+        unit: str | None = None,
     ) -> EventBatch:
-        """Make a batch from events in any form that `feed` accepts."""
+        """Make a batch from events in any form that `feed` accepts.
+
+        `unit` is what numbers count that stand for times; a batch has microseconds already.
+        """
         if isinstance(events, EventBatch):
             return events
         if isinstance(events, Event):
-            return cls._of_one(events)
+            return cls._of_one(events) if unit is None else cls.from_rows([events], unit=unit)
         if isinstance(events, pa.Table | pa.RecordBatch):
-            return cls.from_arrow(events)
+            return cls.from_arrow(events, unit=unit)
         if hasattr(events, "__arrow_c_stream__"):
             table: Any = events  # pandas, polars and others
-            return cls.from_arrow(pa.table(table))
+            return cls.from_arrow(pa.table(table), unit=unit)
         if not isinstance(events, Iterable):
             raise EventError(
                 "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "
                 f"objects, got {events!r}"
             )
-        return cls.from_rows(events)
+        return cls.from_rows(events, unit=unit)
 
     @classmethod
     def _of_one(cls, event: Event) -> EventBatch:
         """A single event: feeding events one by one must not cost as much as feeding a table."""
         ts, name, payload = event.ts, event.type, event.payload
-        if type(ts) is int and 0 <= ts <= times.LAST and type(name) is str and name:
+        usual = type(ts) is int and type(name) is str and type(payload) is dict
+        if usual and 0 <= ts <= times.LAST and name.isascii() and name:
             columns = np.array((ts,), np.int64), np.zeros(1, np.int32)
             return cls(*columns, (name,), [payload] if payload else None)
         return cls.from_rows([event])
@@ -328,29 +349,6 @@ class EventBatch:
         return f"EventBatch({events}: {shown})" if len(self) else "EventBatch(empty)"
 
 
-def _plain_text(names: pa.ChunkedArray[Any], column: str) -> pa.ChunkedArray[Any]:
-    """The type column as text, whatever its encoding."""
-    kind = names.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        if not _is_clean(names):
-            names = names.cast(kind)
-    if pa.types.is_null(kind):
-        return names.cast(pa.string())
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise EventError(
-            f"expected the type column {column!r} to hold text, got {kind}; cast it to string first"
-        )
-    return names
-
-
-def _missing(column: pa.ChunkedArray[Any], reason: str) -> list[Rejected]:
-    if column.null_count == 0:
-        return []
-    rows = np.flatnonzero(column.is_null().to_numpy()).tolist()
-    return [Rejected(row, None, reason) for row in rows]
-
-
 def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
     """Whether the rows are already in order of arrival, as they usually are."""
     if not pa.types.is_integer(arrivals.type):
@@ -359,54 +357,39 @@ def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:
     return bool((numbers[1:] >= numbers[:-1]).all())
 
 
-def _one_a_row(rejected: list[Rejected]) -> list[Rejected]:
-    """The first reason for each row, in row order."""
-    first = {r.row: r for r in reversed(rejected)}
-    return [first[row] for row in sorted(first)]
-
-
-def _is_clean(names: pa.ChunkedArray[Any]) -> bool:
-    """Whether the dictionaries of a column have neither nulls nor repeated values."""
-    chunks: list[Any] = names.chunks
-    dictionaries = [chunk.dictionary for chunk in chunks]
-    return all(d.null_count == 0 and len(d.unique()) == len(d) for d in dictionaries)
-
-
-def _encode(names: pa.ChunkedArray[Any]) -> tuple[Codes, tuple[str, ...]]:
-    """A number for each name, in order of first appearance."""
-    if pa.types.is_dictionary(names.type):
-        whole = in_one(names.unify_dictionaries())
-        encoded = whole.indices.dictionary_encode()
-        values = whole.dictionary.take(encoded.dictionary)
-    else:
-        encoded = in_one(names).dictionary_encode()
-        values = encoded.dictionary
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(map(str, values.to_pylist()))
-
-
-def in_rows(batch: EventBatch) -> EventBatch:
-    """The same events with their payloads as dictionaries."""
+def in_rows(batch: EventBatch, rows: Ints | None = None) -> EventBatch:
+    """The same events, or some of them, with their payloads as dictionaries."""
     payload = batch.payload
-    if isinstance(payload, pa.Table):
-        payload = payload.to_pylist()
-    return EventBatch(
-        batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start,
-        source=batch.source,
-    )  # fmt: skip
+    if not isinstance(payload, pa.Table):
+        return batch if rows is None else batch.take(rows)
+    bare = batch.without_payload()
+    part = bare if rows is None else bare.take(rows)
+    part.payload = _dictionaries(payload, rows) if payload.num_columns else None
+    return part
 
 
-def in_one(column: pa.ChunkedArray[Any]) -> Any:
-    """The values of a column as a single array."""
-    whole = column.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+def _dictionaries(table: pa.Table, rows: Ints | None) -> list[dict[str, Any]]:
+    if rows is None:
+        return table.to_pylist()
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        if column.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            # Arrow's own `take` costs more than all of this if there are few rows.
+            columns.append(column.to_numpy()[rows].tolist())
+        else:
+            columns.append([column[row].as_py() for row in rows.tolist()])
+    names = table.column_names
+    if len(names) == 1:
+        return [{names[0]: value} for value in columns[0]]
+    return [dict(zip(names, values)) for values in zip(*columns)]  # noqa: B905 - slow
 
 
 def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
     try:
         column: pa.Array[Any] = pa.array([row.get(name) for row in rows])
         return column
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise EventError(
             f"the payload column {name!r} has values that do not fit one Arrow type ({error}); "
             "convert them to one type"
@@ -439,7 +422,7 @@ def _concat_payload(batches: Sequence[EventBatch], *, exact: bool) -> Payload | 
                 pass
     rows: list[dict[str, Any]] = []
     for batch, payload in zip(batches, payloads, strict=True):
-        if payload is None:
+        if payload is None or (isinstance(payload, pa.Table) and not payload.num_columns):
             rows.extend({} for _ in range(len(batch)))
         else:
             rows.extend(payload.to_pylist() if isinstance(payload, pa.Table) else payload)

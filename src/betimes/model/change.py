@@ -6,8 +6,10 @@ status `final` is never taken back, unless a late event is repaired; then `cause
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -16,11 +18,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from betimes.model.batch import EventBatch
 from betimes.model.duration import readable
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
+from betimes.model.hints import known_options
 from betimes.model.texts import json_of, plain, struct_of
 
 Ints = npt.NDArray[np.int64]
@@ -108,12 +112,18 @@ class ChangePart(NamedTuple):
     def columns(self) -> list[pa.Array[Any]]:
         """One column per field of `Change`, without the payload."""
         count, events = len(self.ids), self.events
+        status = pa.repeat("final", count)
+        if self.final is not None:
+            status = pa.array(self.statuses(), _TEXT)
+        names = pa.repeat(events.types[0], count)
+        if len(events.types) > 1:
+            names = pa.array(events.type_names(), _TEXT)
+        first = self.seq.start
         return [
-            pa.array([self.kind] * count, _TEXT), pa.array(self.statuses(), _TEXT),
-            pa.array(self.ids, _TEXT), pa.array(self.seq, _NUMBER),
-            pa.array(events.type_names(), _TEXT), pa.array(events.ts, _NUMBER),
-            pa.array(self.detected_at, _NUMBER), pa.array(self.slack, _NUMBER),
-            pa.array([self.detector] * count, _TEXT), self._causes(),
+            pa.repeat(self.kind, count), status, pa.array(self.ids, _TEXT),
+            pa.array(np.arange(first, first + count), _NUMBER), names,
+            pa.array(events.ts, _NUMBER), pa.array(self.detected_at, _NUMBER),
+            pa.array(self.slack, _NUMBER), pa.repeat(self.detector, count), self._causes(),
         ]  # fmt: skip
 
     def _causes(self) -> pa.Array[Any]:
@@ -122,8 +132,11 @@ class ChangePart(NamedTuple):
         import pyarrow.compute as pc  # slow to load
 
         names, times = self.causes
-        text: Any = pa.array(list(names), _TEXT), pa.array(times).cast(_TEXT)
-        joined: pa.Array[Any] = pc.binary_join_element_wise(*text, " at ")
+        name: Any = names[0]
+        if names.count(name) < len(names):
+            name = pa.array(list(names), _TEXT)
+        when: Any = pa.array(times).cast(_TEXT)
+        joined: pa.Array[Any] = pc.binary_join_element_wise(name, when, " at ")
         return joined
 
 
@@ -131,6 +144,7 @@ Parts = list[ChangePart | list[Change]]
 """Changes as they were made: columns, or rows."""
 
 
+@known_options
 class ChangeBatch(Sequence[Change]):
     """Changes in order of `seq`. Iterate over rows, or call `to_arrow()` for columns."""
 
@@ -187,6 +201,10 @@ class ChangeBatch(Sequence[Change]):
             parts = [self._all()] if len(self) else []
         if not parts:
             return _SCHEMA.empty_table()
+        if payload == "columns" and len(parts) == 1 and isinstance(parts[0], list):
+            few = _at_once(parts[0])
+            if few is not None:
+                return few
         payloads = [part.events.payload if isinstance(part, ChangePart) else _payload(part)
                     for part in parts]  # fmt: skip
         made: list[Any] = []
@@ -211,12 +229,49 @@ def _payload(rows: list[Change]) -> list[dict[str, Any]]:
     return [change.payload for change in rows]
 
 
+def _at_once(rows: list[Change]) -> pa.Table | None:
+    """Few rows in one call of Arrow's; None if their payloads do not look alike."""
+    first = rows[0].payload
+    names, kinds = (*first,), (*map(type, first.values()),)
+    if len(rows) >= _MANY:
+        return None
+    for row in rows:
+        payload = row.payload
+        if (*payload,) != names or (*map(type, payload.values()),) != kinds:
+            return None
+    try:
+        row_type = _row_type(names, kinds)
+        whole: Any = None if row_type is None else pa.array([*map(astuple, rows)], row_type)
+    except (pa.ArrowInvalid, OverflowError):  # a number that is too large
+        return None
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, Arrow cannot
+        return None
+    if whole is None:
+        return None
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
+
+
+@lru_cache(maxsize=256)
+def _row_type(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.DataType | None:
+    """The type of rows whose payloads have these fields; None if Arrow has to look at values."""
+    if not names or not all(type(name) is str for name in names):
+        return None
+    if not _KINDS.keys() >= set(kinds):
+        return None
+    fields = [pa.field(name, _KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
+    return pa.struct(list(_SCHEMA.set(_PAYLOAD, pa.field("payload", pa.struct(fields)))))
+
+
 def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
     """One column per field of `Change`, without the payload."""
     return [pa.array([*map(get, rows)], kind) for get, kind in _GETTERS]
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
+_KINDS: dict[type, pa.DataType] = {
+    int: _NUMBER, float: pa.float64(), str: _TEXT, bool: pa.bool_(),
+}  # fmt: skip
+"""What Arrow takes Python's values for."""
 _MANY = 64
 """From this many changes on, columns are faster than rows."""
 _SCHEMA = pa.schema(
@@ -246,4 +301,7 @@ def fold(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
 
 def content(event: Event) -> tuple[str, int, str]:
     """The content of an event, in a form that can be compared and hashed."""
-    return event.type, event.ts, _SORTED.encode(event.payload).decode()
+    try:
+        return event.type, event.ts, _SORTED.encode(event.payload).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return event.type, event.ts, json.dumps(event.payload, default=plain, sort_keys=True)

@@ -16,7 +16,7 @@ import numpy as np
 from betimes.model.errors import BetimesError
 from betimes.model.event import Event
 
-_LIST, _TUPLE, _SET, _FROZEN, _DICT, _DEQUE, _ARRAY, _EVENT, _BIG, _INTS = range(10)
+_LIST, _TUPLE, _SET, _FROZEN, _DICT, _DEQUE, _ARRAY, _EVENT, _BIG, _INTS, _ODD = range(11)
 _SEAL = 16
 """Bytes of a checksum."""
 _ATOMS = (type(None), bool, float, str, bytes)
@@ -30,14 +30,18 @@ class CheckpointError(BetimesError, ValueError):
 
 def dumps(value: Any, what: str) -> bytes:
     """Write data as bytes; `what` names it in errors."""
-    return msgspec.msgpack.encode(_pack(value, what))
+    packed = _pack(value, what)
+    try:
+        return msgspec.msgpack.encode(packed)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_with_odd_texts(packed))
 
 
 def loads(data: bytes, what: str) -> Any:
     """Read what `dumps` wrote."""
     try:
         return _unpack(msgspec.msgpack.decode(data))
-    except (msgspec.DecodeError, TypeError, ValueError, IndexError, KeyError) as error:
+    except (msgspec.DecodeError, TypeError, ValueError, LookupError, RecursionError) as error:
         raise CheckpointError(f"{what} is damaged or not a checkpoint: {error}") from error
 
 
@@ -46,13 +50,15 @@ def sealed(data: bytes) -> bytes:
     return blake2b(data, digest_size=_SEAL).digest() + data
 
 
-def unsealed(data: bytes, what: str) -> bytes:
-    """Data that `sealed` wrote; refused if a bit of it has changed."""
+def unsealed(
+    data: bytes, what: str, instead: str = "start again from the beginning of the stream"
+) -> bytes:
+    """Data that `sealed` wrote; refused if a bit of it has changed. `instead` says what to do."""
     seal, rest = data[:_SEAL], data[_SEAL:]
     if blake2b(rest, digest_size=_SEAL).digest() != seal:
         raise CheckpointError(
             f"{what} is damaged, or another version of betimes wrote it; finish the stream with "
-            "that version, or start again from the beginning of the stream"
+            f"that version, or {instead}"
         )
     return rest
 
@@ -88,6 +94,15 @@ def _pack(value: Any, where: str) -> Any:
     )
 
 
+def _with_odd_texts(packed: Any) -> Any:
+    """The same, with texts that have half of a surrogate pair as bytes."""
+    if isinstance(packed, list):
+        return [_with_odd_texts(part) for part in packed]
+    if not isinstance(packed, str) or packed.encode(errors="replace").decode() == packed:
+        return packed
+    return [_ODD, packed.encode("utf-8", "surrogatepass")]
+
+
 def _unpack(value: Any) -> Any:
     if not isinstance(value, list):
         return value
@@ -107,4 +122,6 @@ def _unpack(value: Any) -> Any:
         return np.frombuffer(rest[0], np.int64).tolist()
     if tag == _BIG:
         return int(rest[0])
+    if tag == _ODD:
+        return rest[0].decode("utf-8", "surrogatepass")
     raise CheckpointError(f"unknown tag {tag!r}")

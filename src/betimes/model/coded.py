@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch, in_one
+from betimes.model.batch import EventBatch
 from betimes.model.errors import EventError
 from betimes.model.event import Event
+from betimes.model.sifting import in_one
 
 Ints = npt.NDArray[np.int64]
 
 
-def pick(column: list[Any], rows: list[int]) -> list[Any]:
+def pick(column: list[Any] | dict[int, Any], rows: list[int]) -> list[Any]:
     """The values of a column in these rows, as fast as Python can."""
     if len(rows) < 2:
         return [column[row] for row in rows]

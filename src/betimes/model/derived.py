@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from betimes.model.errors import EventError
 from betimes.model.event import Event
+from betimes.model.hints import known_options
 
 Ints = npt.NDArray[np.int64]
 
 
+@known_options
 class Derived:
     """Events of one type that `on_batch` made, each with the row of the batch that completed it.
 

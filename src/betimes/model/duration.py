@@ -49,6 +49,15 @@ def microseconds(value: Duration, name: str = "duration") -> int:
     return result
 
 
+def or_off(value: Duration | None, name: str) -> int:
+    """A limit in microseconds; `"off"` and None mean that there is none.
+
+    >>> or_off("1ms", "max_skew"), or_off("off", "max_skew") == or_off(None, "max_skew") == LONGEST
+    (1000, True)
+    """
+    return LONGEST if value is None or value == "off" else microseconds(value, name)
+
+
 def readable(us: float) -> str:
     """Write microseconds with a unit, rounded to four digits.
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from betimes.model.codec import CheckpointError
+from betimes.model.codec import CheckpointError, sealed, unsealed
 from betimes.model.identity import Facts, Identity
 
 FIRST = 1
@@ -40,8 +40,14 @@ def check_identity(now: Identity, stored: Mapping[str, Facts], what: str, instea
         )
 
 
+def stored(record: msgspec.Struct) -> bytes:
+    """A record as `read_stored` reads it: msgpack behind a checksum."""
+    return sealed(msgspec.msgpack.encode(record))
+
+
 def read_stored(data: bytes, kind: type[T], format: int, what: str, instead: str) -> T:  # noqa: A002
-    """A stored record with a field `format`, from msgpack."""
+    """A stored record with a field `format`."""
+    data = unsealed(data, what, instead)
     try:
         found = msgspec.msgpack.decode(data, type=_Format).format
         check_format(found, format, what, instead)

@@ -25,4 +25,10 @@ def read(payload: Any) -> Payload | None:
         rows: Payload | None = payload
         return rows
     with pa.ipc.open_stream(payload) as reader:
-        return reader.read_all()
+        return sound(reader.read_all())
+
+
+def sound(table: pa.Table) -> pa.Table:
+    """A table from a checkpoint whose offsets and indices were checked; an error otherwise."""
+    table.validate(full=True)
+    return table

@@ -6,6 +6,65 @@ from typing import Any
 
 import pyarrow as pa
 
+from betimes.model.errors import EventError
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """The same columns without encodings that Arrow can read but not join or compare.
+
+    Columns that share a name are an error. Views become what they are views of, run ends become
+    values, and dictionaries get room for those of other batches.
+
+    >>> names = pa.array(["A", "B"]).cast(pa.string_view())
+    >>> decoded(pa.table({"type": names})).schema.types
+    [DataType(string)]
+    """
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise EventError(
+            f"expected a different name for each column, got {twice!r} twice among {names}; rename "
+            "one of them, or leave it out"
+        )
+    for number, kind in enumerate(table.schema.types):
+        if kind.id in _ENCODED:
+            column = _ENCODED[kind.id](table.column(number))
+            table = table.set_column(number, names[number], column)
+    return table
+
+
+def _with_room(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """A dictionary column whose codes do not run out when it is joined with others."""
+    kind: Any = column.type
+    if kind.index_type.bit_width >= _ROOM.bit_width:
+        return column
+    chunks: Any = column.chunks
+    wide: Any = [
+        pa.DictionaryArray.from_arrays(chunk.indices.cast(_ROOM), chunk.dictionary)
+        for chunk in chunks
+    ]
+    kind = pa.dictionary(_ROOM, kind.value_type)
+    joined: pa.ChunkedArray[Any] = pa.chunked_array(wide, kind)
+    return joined
+
+
+def _run_values(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    import pyarrow.compute as pc  # slow to load
+
+    decode: Any = getattr(pc, "run_end_decode")  # noqa: B009 - the stubs do not know it
+    values: pa.ChunkedArray[Any] = decode(column)
+    return values
+
+
+_ROOM = pa.int32()
+_ENCODED = {
+    pa.string_view().id: lambda column: column.cast(pa.string()),
+    pa.binary_view().id: lambda column: column.cast(pa.binary()),
+    pa.run_end_encoded(pa.int32(), pa.string()).id: _run_values,
+    pa.dictionary(pa.int8(), pa.string()).id: _with_room,
+}
+"""How to read columns that are encoded, by the kind of their encoding."""
+
 
 def plain(table: pa.Table) -> pa.Table:
     """The same columns as plain data that an engine can store.
@@ -15,6 +74,7 @@ def plain(table: pa.Table) -> pa.Table:
     >>> plain(pa.table({"at": pa.array([1500], pa.timestamp("ms"))})).to_pydict()
     {'at': [1500000]}
     """
+    table = decoded(table)
     for number, field in enumerate(table.schema):
         column: pa.ChunkedArray[Any] = table.column(number)
         if pa.types.is_timestamp(field.type):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from betimes.model.batch import Payload, in_one
+from betimes.model.batch import Payload
+from betimes.model.sifting import in_one
 
 
 def plain(value: Any) -> Any:
@@ -41,6 +43,8 @@ def struct_of(payload: Payload | None) -> pa.Array[Any] | None:
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, Arrow cannot
+        return None
 
 
 def json_of(payload: Payload | None, count: int) -> pa.Array[Any]:
@@ -55,7 +59,10 @@ def json_of(payload: Payload | None, count: int) -> pa.Array[Any]:
 
 
 def _lines(values: Sequence[Any]) -> list[str]:
-    return _ENCODER.encode_lines(values).decode().split("\n")[:-1]
+    try:
+        return _ENCODER.encode_lines(values).decode().split("\n")[:-1]
+    except UnicodeEncodeError:
+        return [json.dumps(value, default=plain) for value in values]
 
 
 def _objects(table: pa.Table) -> pa.Array[Any]:

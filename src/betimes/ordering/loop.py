@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from betimes.model.codec import CheckpointError
 from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
 from betimes.ordering.sources import Clocks, Origin
+from betimes.ordering.stored import check_unit
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -22,7 +24,6 @@ _CHUNK = 8192
 
 NOTHING: Ints = np.empty((4, 0), np.int64)
 NOBODY: Ints = np.empty(0, np.int64)
-_ONE: Ints = np.zeros(1, np.int64)
 
 
 class Step(msgspec.Struct, gc=False):
@@ -89,18 +90,21 @@ class Loop:
         state[kernel.SLACK] = known = min(max(start, policy.min), policy.max)
         state[kernel.MAX_SKEW], state[kernel.WINDOW] = max_skew, policy.window
         floats[kernel.MARGIN], floats[kernel.ATTENUATION] = policy.margin, 1.0
-        floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay, policy.max_late
+        floats[kernel.DECAY], floats[kernel.MAX_LATE] = policy.decay or 0, policy.max_late
         # To each policy, `start` is what it would have learned from one delay of that length.
         floats[kernel.BASE] = start
         state[kernel.FLOOR], state[kernel.FLOOR_LEFT] = start, policy.window if start else 0
         for field in (
             kernel.NOW, kernel.PASSED, kernel.PASSED_TOP,
-            kernel.KEPT_FROM, kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
+            kernel.FRONTIER, kernel.SETTLED_TO, kernel.SETTLED_TOP,
         ):  # fmt: skip
             state[field] = kernel.NEVER
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
         self._quantile = policy.name == "quantile"
-        self.window = np.zeros((2, policy.window if self._quantile else 1), np.int64)
+        self._learns_at_delays = policy.name == "largest" and not policy.margin
+        self.window = np.zeros(kernel.BUCKETS if self._quantile else 1, np.int64)
+        state[kernel.GAIN] = 1 << kernel.GAIN_BITS
+        floats[kernel.ALLOWANCE] = kernel.FIRST_ALLOWANCE
         self.waiting = np.empty(_ROOM, np.int64)
         self._buffer = np.empty((3, _ROOM), np.int64)
         self._end = 0
@@ -178,7 +182,7 @@ class Loop:
             return self._feed_sources(self.clocks, types, ts, codes, heads, origin, out, start)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
             self.state, self.floats, types, self.waiting, self.window, self._buffer,
-            ts, codes, heads, _ONE if len(ts) == 1 else _sorted(types, ts, codes),
+            ts, codes, heads, NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,
         )  # fmt: skip
         return a, b, c, d, e
@@ -192,7 +196,7 @@ class Loop:
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
             clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
             ts, codes, heads, origin.sources, origin.certain,
-            _ONE if len(ts) == 1 else _sorted(types, ts, codes),
+            NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,
         )  # fmt: skip
         return a, b, c, d, e
@@ -204,6 +208,25 @@ class Loop:
             return self.clocks.suspects()
         rows: list[int] = self.state[kernel.SUSPECT_1 :][: self.state[kernel.SUSPECTS]].tolist()
         return rows
+
+    @property
+    def still_until(self) -> int:
+        """Up to this time, clock events only move the clock; NEVER if they may do more.
+
+        Beyond it, one may be in doubt, measure a delay larger than any before, or release an event.
+        Other policies change the slack as time passes.
+        """
+        item, attenuation = self.state.item, self.floats.item(kernel.ATTENUATION)
+        held, released = item(kernel.SIZE), item(kernel.RELEASED)
+        if not self._learns_at_delays or self.suspects or (released and attenuation >= 1.0):
+            return kernel.NEVER
+        until, oldest = self.clock + item(kernel.MAX_SKEW), item(kernel.OLDEST_WAITING)
+        if oldest != kernel.FAR:
+            until = min(until, oldest + item(kernel.TOP))
+        if held > released:
+            first = self._buffer.item(kernel.TS, item(kernel.HEAD) + released)
+            until = min(until, first + kernel.holding_time(attenuation, self.slack) - 1)
+        return until
 
     def drain(self) -> Step:
         """Hand out and settle everything in the buffer."""
@@ -234,13 +257,15 @@ class Loop:
             "clocks": None if self.clocks is None else self.clocks.state_of(),
         }
 
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` returned."""
+    def resume(self, unit: dict[str, Any]) -> None:
+        """Resume from what `state_of` returned, as part of the stored state of a unit."""
+        check_unit(unit, self)
+        kept = unit["loop"]
         held = kept["held"]
         self.state[:] = kept["state"]
         self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0
         self.floats[:] = kept["floats"]
-        self.window = kept["window"]
+        self.window = _sound(kept["window"], self.window, self.state)
         self.waiting = np.append(kept["waiting"], np.empty(_ROOM, np.int64))
         self._make_room(held.shape[1])
         self._buffer[:, : held.shape[1]] = held
@@ -323,16 +348,36 @@ class Loop:
 
 def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     """The indices of the events to be buffered, sorted by (ts, arrival)."""
-    buffered = types[kernel.ROLE] & kernel.BUFFERED
+    buffered = (types[kernel.ROLE] & kernel.BUFFERED).astype(bool)
     if buffered.all():
         return ts.argsort(kind="stable")
-    mine: Ints = buffered[codes].nonzero()[0]
+    mine: Ints = buffered.take(codes).nonzero()[0]
     return mine[ts[mine].argsort(kind="stable")] if len(mine) > 1 else mine
 
 
 def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
     return column if column.flags.carray else column.copy()
+
+
+def _sound(window: Ints, like: Ints, state: Ints) -> Ints:
+    """A stored window of needs, if the loop can work on it: an index beyond it would be fatal."""
+    cut = int(state[kernel.CUT])
+    sound = (
+        isinstance(window, np.ndarray)
+        and window.dtype == like.dtype
+        and window.shape == like.shape
+        and 0 <= cut < len(window)
+        and (window >= 0).all()
+        and state[kernel.ABOVE] == window[cut + 1 :].sum()
+        and state[kernel.TOTAL] == window.sum()
+        and 0 < int(state[kernel.GAIN]) >> kernel.GAIN_BITS < 64
+    )
+    if not sound:
+        raise CheckpointError(
+            "what was learned about delays is damaged: start again from the beginning of the stream"
+        )
+    return window
 
 
 def _by_hand_out(events: Ints) -> Ints:

@@ -42,6 +42,9 @@ class Payloads:
                 for row in rows:
                     self._rows[first + row] = payload[row]
 
+    def __bool__(self) -> bool:
+        return bool(self._rows) or self._table is not None
+
     def put_one(self, row: int, payload: dict[str, Any]) -> None:
         """Keep the payload of a single event."""
         self._rows[row] = payload

@@ -11,25 +11,28 @@ from dataclasses import dataclass, replace
 
 from betimes.model.duration import LONGEST, Duration, exact, microseconds
 from betimes.model.errors import OptionError
-from betimes.model.hints import did_you_mean
+from betimes.model.hints import did_you_mean, known_options
 
 POLICIES = ("largest", "decaying", "quantile")
 
 
+@known_options
 @dataclass(frozen=True)
 class SlackPolicy:
     """How the slack follows the delays.
 
     * `largest` (paper *slack*, section II-E): the largest delay ever measured; it never shrinks.
-    * `decaying`: the largest delay, decaying over stream time with the time constant `decay`.
-    * `quantile`: the smallest slack at which no more than the share `max_late` of the last
-      `window` events would have been out of order.
+    * `decaying`: the largest delay, decaying over stream time with the time constant `decay`. If
+      that is None, it is sixty times the slack itself, whether delays are milliseconds or hours.
+    * `quantile`: a small slack at which no more than the share `max_late` of the events comes out
+      of order, judged by what the latest events needed and by how many were late already. A start
+      or a notice from below is kept for `window` events; what was needed fades within `8 x window`.
 
     `margin` adds that many standard deviations of the recent delays. `min` and `max` clamp the
     result.
 
     >>> SlackPolicy.parse("decaying", max_slack="2s")
-    SlackPolicy('decaying', margin=0.0, min=0 us, max=2 s, decay=1 min)
+    SlackPolicy('decaying', margin=0.0, min=0 us, max=2 s, decay=60 x slack)
     >>> SlackPolicy.parse("150ms")
     SlackPolicy(fixed at 150 ms)
     """
@@ -38,7 +41,7 @@ class SlackPolicy:
     margin: float = 0.0
     min: int = 0
     max: int = LONGEST
-    decay: int = 60_000_000
+    decay: int | None = None
     max_late: float = 0.01
     window: int = 500
 
@@ -46,6 +49,11 @@ class SlackPolicy:
     def label(self) -> str:
         """The name to show: a policy that cannot change the slack is called fixed."""
         return "fixed" if self.min == self.max else self.name
+
+    @property
+    def fading(self) -> str:
+        """The time constant of a decaying slack, to show."""
+        return "60 x slack" if self.decay is None else exact(self.decay)
 
     def at_level(self, level: int) -> SlackPolicy:
         """The policy for a level of detectors: above the first, events also wait for those below.
@@ -68,7 +76,7 @@ class SlackPolicy:
         margin: float = 0.0,
         min_slack: Duration = 0,
         max_slack: Duration | None = None,
-        decay: Duration = "60s",
+        decay: Duration | None = None,
         max_late: float = 0.01,
     ) -> SlackPolicy:
         """Build a policy from a user's options.
@@ -79,7 +87,7 @@ class SlackPolicy:
             margin: standard deviations of the recent delays to add to the slack. Default: 0.
             min_slack: the slack is never shorter. Default: 0.
             max_slack: the slack is never longer. Default: no limit.
-            decay: time constant of `"decaying"`. Default: 60 s.
+            decay: time constant of `"decaying"`. Default: sixty times the slack, as it shrinks.
             max_late: share of events that may be late with `"quantile"`. Default: 0.01.
 
         >>> SlackPolicy.parse("quantile", max_late=0.001).window
@@ -115,10 +123,10 @@ class SlackPolicy:
                 "expected max_late to be the share of events that may be late, at least 0 and "
                 f"below 1, got max_late={max_late!r}"
             )
-        fading = microseconds(decay, "decay")
+        fading = None if decay is None else microseconds(decay, "decay")
         if fading == 0:
             raise OptionError(f"expected decay to be longer than 0, got decay={decay!r}")
-        # The window must have room for five late events, or one straggler would set the slack.
+        # A window has room for five late events, or one straggler could fill it.
         window = 500 if max_late == 0 else max(500, math.ceil(5 / max_late))
         return cls(name, float(margin), shortest, longest, fading, float(max_late), window)
 
@@ -129,7 +137,7 @@ class SlackPolicy:
         if self.max < LONGEST:
             shown.append(f"max={exact(self.max)}")
         if self.name == "decaying":
-            shown.append(f"decay={exact(self.decay)}")
+            shown.append(f"decay={self.fading}")
         if self.name == "quantile":
             shown.append(f"max_late={self.max_late}, window={self.window}")
         return f"SlackPolicy({', '.join(shown)})"

@@ -78,13 +78,13 @@ class Sources:
         """The numbers of those of these sources that have had an event."""
         return [self._numbers[name] for name in names if name in self._numbers]
 
-    def state_of(self) -> list[Any]:
+    def state_of(self) -> dict[str, Any]:
         """Everything that `resume` needs."""
-        return self.names
+        return {"names": self.names}
 
-    def resume(self, names: list[Any]) -> None:
+    def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned."""
-        self._numbers = {name: number for number, name in enumerate(names, 1)}
+        self._numbers = {name: number for number, name in enumerate(kept["names"], 1)}
 
 
 class Origin(NamedTuple):
@@ -142,7 +142,9 @@ class Clocks:
             state, floats, window = self._first
             self.rows = np.concatenate((self.rows, np.tile(state, (more, 1))))
             self.floats = np.concatenate((self.floats, np.tile(floats, (more, 1))))
-            self.windows = np.concatenate((self.windows, np.tile(window, (more, 1, 1))))
+            self.windows = np.concatenate(
+                (self.windows, np.tile(window, (more,) + (1,) * window.ndim))
+            )
             self.marks = np.concatenate((self.marks, np.zeros((more, kernel.N_MARKS), np.int64)))
             room = np.empty((more, self.waiting.shape[1]), np.int64)
             self.waiting = np.concatenate((self.waiting, room))

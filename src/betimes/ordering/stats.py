@@ -27,6 +27,8 @@ class OrderingStats(msgspec.Struct, frozen=True):
     """Events that will never be handed out again."""
     buffered: int
     """Events held now."""
+    waiting: int
+    """Those of them that were not handed out yet."""
     peak: int
     """The most events ever held at once."""
     late: int

@@ -26,8 +26,7 @@ from betimes.model import (
     StreamEndedError,
     times,
 )
-from betimes.model.batch import Payload
-from betimes.model.duration import LONGEST, microseconds
+from betimes.model.duration import or_off
 from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
@@ -45,10 +44,11 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
-_NOBODY = (None, None, None, None)
-_NO_PAYLOADS: tuple[Payload | None, Payload | None, Payload | None] = (None, None, None)
+_NOBODY: Any = (None, None, None, None)
+_NOTHING: Any = (None, None, None)  # no payloads
 
 
+@known_options
 class OrderingUnit:  # attributes: what it was told, what learns, types, arrays for single events
     """Holds each event back only as long as the delays in the stream require.
 
@@ -57,7 +57,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         on: event types to order and hand out. Default: all.
         slack, margin, min_slack, max_slack, decay, max_late: see `SlackPolicy.parse`.
         attenuation: share of the slack to wait before an event is released. Default: 1.
-        max_skew: how far ahead a clock event is believed at once. Default: 1 h; None: any.
+        max_skew: how far ahead a clock event is believed at once. Default: 1 h; `"off"`: any.
         unique, remember: payload columns (source, number) that identify duplicates, and the
             number of events to remember for that. Default: none, 1,000,000.
         start: what is known before the first event. Default: nothing.
@@ -80,7 +80,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     ['A4', 'C5', 'A6']
     """
 
-    @known_options
     def __init__(
         self,
         *,
@@ -90,7 +89,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         margin: float = 0.0,
         min_slack: Duration = 0,
         max_slack: Duration | None = None,
-        decay: Duration = "60s",
+        decay: Duration | None = None,
         max_late: float = 0.01,
         attenuation: float = 1.0,
         max_skew: Duration | None = "1h",
@@ -106,20 +105,17 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         )  # fmt: skip
         self._clock = parse_clock(clock)
         wanted = None if on is None else frozenset((on,) if isinstance(on, str) else on)
-        skew = LONGEST if max_skew is None else microseconds(max_skew, "max_skew")
-        several = self._clock is not None and len(self._clock) > 1
+        skew = or_off(max_skew, "max_skew")
         self._learner = ClockLearner(skew) if self._clock is None else None
-        self._offsetter = OffsetLearner(skew) if several else None
+        self._offsetter = OffsetLearner(skew) if len(self._clock or ()) > 1 else None
         self._duplicates = None if unique is None else Duplicates(unique, remember)
         self._start = start
         self._sources = Sources(source) if isinstance(source, str) else source
-        patience = LONGEST if quiet is None else microseconds(quiet, "quiet")
-        self._quiet = None if source is None else patience
+        self._quiet = None if source is None else or_off(quiet, "quiet")
         self._loop = Loop(policy, skew, start.slack, quiet=self._quiet)
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
-        self._has_payloads = False
         self._suspects: dict[int, EventBatch] = {}
         self._ended = False
         self._contradictions = 0
@@ -222,7 +218,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned, in a unit with the same options."""
-        self._loop.resume(kept["loop"])
+        self._loop.resume(kept)
         self._types.resume(tuple(kept["types"]), kept["table"])
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
         self._suspects = {
@@ -258,6 +254,11 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         return None if doubt else self.clock
 
     @property
+    def still_until(self) -> int:
+        """Up to this time, clock events only move the clock; NEVER if they may do more."""
+        return self._loop.still_until if self._is_plain else kernel.NEVER
+
+    @property
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that look implausible and are not judged yet."""
         return list(self._suspects) if self._suspects else []
@@ -284,6 +285,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             released=read[kernel.N_RELEASED],
             settled=read[kernel.N_SETTLED],
             buffered=read[kernel.SIZE],
+            waiting=read[kernel.SIZE] - read[kernel.RELEASED],
             peak=read[kernel.PEAK],
             late=read[kernel.N_LATE],
             replayed=read[kernel.N_REPLAYED],
@@ -304,7 +306,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        return reason(self._clock or (), self._types.names, moved=self._loop.clock != kernel.NEVER)
+        counts = self._types.table[kernel.COUNT]
+        came = [name for name, code in self._types.codes.items() if counts[code]]
+        return reason(self._clock or (), came, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""
@@ -359,7 +363,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         if batch.payload is not None:
             wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
             self._payloads.put(first, batch.payload, wanted)
-            self._has_payloads = True
         step = self._loop.run(
             self._types.table, plain(batch.ts), plain(codes), plain(heads), origin
         )
@@ -390,7 +393,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         payload = event.payload if type(event) is Event else None
         if payload and self._types.table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-            self._has_payloads = True
         step = loop.run(self._types.table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
@@ -400,8 +402,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""
-        payloads = _NO_PAYLOADS
-        if self._has_payloads and not (step.released is step.settled is NOTHING is step.replayed):
+        payloads = _NOTHING
+        if self._payloads and not (step.released is step.settled is NOTHING is step.replayed):
             take = self._payloads.take
             released = take(step.released[kernel.ROW])
             alike = step.settled is step.released

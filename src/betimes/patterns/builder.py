@@ -29,6 +29,7 @@ from betimes.patterns.steps import Condition, Inner, Op, PatternError, Spec, Ste
 from betimes.patterns.wellformed import check_so_far, every, names
 
 
+@known_options
 @dataclass(frozen=True, repr=False)
 class Builder(Pattern):
     """A pattern to which steps can be added; `begin` makes the first one."""

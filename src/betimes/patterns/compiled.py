@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.model.batch import EventBatch
+from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.conditions import AllOf, AnyOf, Expression, TypeIs, types_for
 from betimes.patterns.steps import Condition, Spec, Step
@@ -155,7 +156,7 @@ def split(condition: Condition | None) -> tuple[tuple[Condition, ...], tuple[Exp
 
 @dataclass(frozen=True)
 class _Test:
-    """Events of some types that meet all conditions get a bit."""
+    """Events of some types that meet all other conditions get a bit."""
 
     conditions: tuple[Condition, ...]
     types: frozenset[str] | None
@@ -192,7 +193,8 @@ class Program:
             for _, condition in step.takes:
                 own, looking = split(condition)
                 earlier += looking
-                tests.append(_Test(own, _types(own), row, 1 << state))
+                others = tuple(each for each in own if not _is_about_type(each))
+                tests.append(_Test(others, _types(own), row, 1 << state))
             span = (self.kill_at if step.negated else self.take_at)[:, state]
             if earlier:
                 self._compile(earlier, span, places, programs, constants)
@@ -227,7 +229,7 @@ class Program:
         """Which rows concern the pattern, and their two numbers."""
         tables, asked, others = self._by_type(batch.types)
         # Most events have types that no step asks for; only their codes are looked at.
-        rows = np.flatnonzero(asked[batch.codes])
+        rows: Ints = asked[batch.codes].nonzero()[0]
         codes = batch.codes[rows]
         bits = tables[:, codes]
         if not others and self._only is None:
@@ -256,28 +258,23 @@ class Program:
             others = []
             for test in self._tests:
                 wanted = np.array([test.types is None or t in test.types for t in types], bool)
-                if all(isinstance(each, TypeIs) for each in test.conditions):
-                    tables[test.row, wanted] |= test.bit
-                else:
+                if test.conditions:
                     others.append((test, wanted))
+                else:
+                    tables[test.row, wanted] |= test.bit
                 asked |= wanted
             if len(self._types) >= _ORDERS:
                 self._types.clear()
             known = self._types[types] = tables, asked, others
         return known
 
-    def names(self, at: int, batch: EventBatch) -> list[str]:
-        """The name under which a step binds each event: the first alternative that holds."""
-        from betimes.patterns.columns import fulfil
-
-        (first, _), *others = self.steps[at].takes
-        names = [first] * len(batch)
-        left = np.arange(len(batch))
-        for (_, condition), (name, _) in zip(self.steps[at].takes, others, strict=False):
-            left = left[~fulfil(condition, batch, left)]
-            for row in left.tolist():
-                names[row] = name
-        return names
+    def name(self, at: int, event: Event) -> str:
+        """The name under which a step binds an event: the first alternative that holds."""
+        *others, (last, _) = self.steps[at].takes
+        for name, condition in others:
+            if condition is None or condition.holds(event, {}):
+                return name
+        return last
 
     def _compile(
         self,
@@ -333,6 +330,19 @@ def _name(expr: Expr) -> str | None:
             return name
         case _:
             return None
+
+
+def _is_about_type(condition: Condition) -> bool:
+    """Whether it says which types an event may have, and nothing else."""
+    match condition:
+        case (
+            TypeIs()
+            | Expression(Compare("==", Column("type"), Literal(str())))
+            | Expression(Compare("==", Literal(str()), Column("type")))
+        ):
+            return True
+        case _:
+            return False
 
 
 def _types(conditions: tuple[Condition, ...]) -> frozenset[str] | None:

@@ -19,7 +19,7 @@ from betimes.patterns.detector import PatternDetector
 from betimes.patterns.growth import PatternWarning, grows
 from betimes.patterns.matcher import Matcher
 from betimes.patterns.oneline import options_of, text_of, window_of
-from betimes.patterns.payloads import Shape, everything, selected
+from betimes.patterns.payloads import Shape, everything, plain_columns, selected
 from betimes.patterns.steps import Condition, Op, PatternError, Spec, Step
 from betimes.patterns.text import parse_text
 from betimes.patterns.wellformed import check, every
@@ -40,6 +40,7 @@ _SAID: dict[Op, str] = {
 }
 
 
+@known_options
 @dataclass(frozen=True)
 class Pattern:
     """A pattern, ready to be added to a hierarchy; `pattern()` and the builder make them.
@@ -97,6 +98,12 @@ class Pattern:
             return tuple(sorted(frozenset.intersection(*known)))
         # Every input event, and those types of other detectors that the pattern names.
         return ("*", *sorted(_named(self.spec)))
+
+    @property
+    def bystanders(self) -> frozenset[str]:
+        """The types that it reads although no step can take them; such events need no key."""
+        taken = _taken(self.spec)
+        return frozenset() if taken is None or self.on is None else frozenset(self.on) - taken
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -228,6 +235,12 @@ class Pattern:
             return "compiled, over columns"
         return f"general, event by event, because {why}"
 
+    def selected_columns(self) -> dict[str, tuple[str, str]] | None:
+        """What `select` asks for, if that is nothing but columns of steps."""
+        if self.select is None:
+            return None
+        return plain_columns(self.select, step_names(self.spec.steps))
+
     def shapes(self) -> dict[str, tuple[str, Shape]]:
         """For each kind of match that it publishes: its type, and what builds its payload."""
         found = step_names(self.spec.steps)
@@ -332,16 +345,23 @@ def _named(spec: Spec) -> set[str]:
 
 
 def _types(spec: Spec) -> frozenset[str] | None:
-    """The types that its steps can take; None if it has to see all types."""
+    """The types that it has to see; None if it has to see all types."""
+    strict = (s.op in ("next", "not_next") or s.inner == "strict" for s in every(spec.steps))
+    return None if any(strict) else _taken(spec)
+
+
+def _taken(spec: Spec) -> frozenset[str] | None:
+    """The types that its steps can take; None if a step can take any."""
     types: set[str] = set()
     for step in every(spec.steps):
         conditions = [condition for _, condition in step.takes]
         if step.until is not None:
             conditions.append(step.until)
-        each = [types_for(condition) for condition in conditions]
-        if step.op in ("next", "not_next") or step.inner == "strict" or None in each:
-            return None
-        types.update(*(known for known in each if known is not None))
+        for condition in conditions:
+            known = types_for(condition)
+            if known is None:
+                return None
+            types |= known
     return frozenset(types)
 
 

@@ -10,7 +10,7 @@ from betimes.patterns.evaluate import value_of
 from betimes.patterns.expressions import parse
 from betimes.patterns.source import SourceText
 from betimes.patterns.steps import PatternError
-from betimes.patterns.syntax import Column, walk, written
+from betimes.patterns.syntax import Column, StepColumn, walk, written
 from betimes.patterns.where import StepName, check_names
 
 Pairs = Iterable[tuple[str, Event]]
@@ -34,6 +34,14 @@ def everything(found: Sequence[StepName]) -> Shape:
     def shape(pairs: Pairs, _ts: int) -> dict[str, Any]:
         payload: dict[str, Any] = {}
         for name, events in _by_name(pairs).items():
+            if len(events) == 1 and name not in repeated:
+                # The common case, in a single pass.
+                (event,) = events
+                payload[f"{name}.ts"] = event.ts
+                for column, value in event.payload.items():
+                    if column != "ts":
+                        payload[f"{name}.{column}"] = value
+                continue
             rows = [{**event.payload, "ts": event.ts} for event in events]
             columns = dict.fromkeys(["ts", *(column for row in rows for column in row)])
             for column in columns:
@@ -73,6 +81,30 @@ def selected(select: Mapping[str, str], found: Sequence[StepName]) -> Shape:
         return {name: run(match, events) for name, run in runs.items()}
 
     return shape
+
+
+def plain_columns(
+    select: Mapping[str, str], found: Sequence[StepName]
+) -> dict[str, tuple[str, str]] | None:
+    """The step and the column that each field is; None if one of them is not just a column.
+
+    >>> from betimes.patterns.grammar import skeleton
+    >>> from betimes.patterns.where import step_names
+    >>> steps = step_names(skeleton("A B"))
+    >>> plain_columns({"v": "A.v", "at": "ts"}, steps), plain_columns({"v": "A.v + 1"}, steps)
+    ({'v': ('A', 'v'), 'at': ('B', 'ts')}, None)
+    """
+    last = [each.name for each in found if not each.negated][-1]
+    columns: dict[str, tuple[str, str]] = {}
+    for name, text in select.items():
+        match parse(text, f"select[{name!r}]"):
+            case StepColumn(step, column):
+                columns[name] = step, column
+            case Column("ts"):
+                columns[name] = last, "ts"
+            case _:
+                return None
+    return columns
 
 
 def _by_name(pairs: Pairs) -> dict[str, list[Event]]:

@@ -176,19 +176,20 @@ def check_conditions(steps: Sequence[Step]) -> None:
     found = step_names(steps)
     takes = [tested for step in every(steps) for _, tested in step.takes]
     for each, tested in zip(found, takes, strict=True):
-        for expression in _expressions(tested):
+        for expression in expressions(tested):
             _check_bound(each, expression, found)
     for step in every(steps):
-        for expression in _expressions(step.until):
+        for expression in expressions(step.until):
             check_names(expression.expr, found, expression.source)
 
 
-def _expressions(tested: Condition | None) -> Iterator[Expression]:
+def expressions(tested: Condition | None) -> Iterator[Expression]:
+    """The parts of a condition that are written as text."""
     if isinstance(tested, Expression):
         yield tested
     elif isinstance(tested, AllOf | AnyOf):
         for each in tested.conditions:
-            yield from _expressions(each)
+            yield from expressions(each)
 
 
 def _check_bound(at: StepName, tested: Expression, found: Sequence[StepName]) -> None:

@@ -20,6 +20,7 @@ from betimes.engine.snapshots.states import Snapshotter, same_state
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError
 from betimes.model.change import content
 from betimes.model.detector import Maker
+from betimes.model.hints import known_options
 from betimes.testing.oracle import call, events_of
 
 ROUNDS = 8
@@ -54,6 +55,7 @@ class Trial:
         return made
 
 
+@known_options
 def check_detector(
     detector: Any, events: Iterable[Event], *, by: str | None = None, bounded: bool = True
 ) -> None:

@@ -12,10 +12,12 @@ from betimes.engine import Hierarchy
 from betimes.engine.node import Node
 from betimes.model import Derived, Event, EventBatch
 from betimes.model.change import content
+from betimes.model.hints import known_options
 
 Placed = tuple[tuple[int, int, Any], Event, Any]
 
 
+@known_options
 def oracle(
     hierarchy: Hierarchy,
     events: Iterable[Event],
@@ -74,8 +76,8 @@ def oracle(
 def _key(node: Node, event: Event) -> Any:
     if node.by is None:
         return None
-    # The detector reads every type, so events without the column form a separate key.
-    return event.payload.get(node.by) if "*" in node.on else event.payload[node.by]
+    # Events that need no key form a separate one.
+    return event.payload.get(node.by) if node.may_lack_key(event.type) else event.payload[node.by]
 
 
 def run_out(detector: Any, ts: int, key: Any) -> list[tuple[tuple[int, int, Any], int, Event]]:

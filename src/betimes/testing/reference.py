@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from betimes.model.hints import known_options
 from betimes.ordering import SlackPolicy, holding_time
 
 Item = tuple[int, int, str]
@@ -57,12 +58,17 @@ class Learned:
     measured: int = 0
     waiting: list[int] = field(default_factory=list)
     notices: list[int] = field(default_factory=list)
-    needs: deque[int] = field(default_factory=deque)
+    needs: int = 0
+    weights: Counter[int] = field(default_factory=Counter)
+    gain: int = 2**30
+    gain_left: int = 0
+    allowance: float = 7.0
     floor: tuple[int, int] = (0, 0)
     passed: int = -1
     passed_top: int = -1
 
 
+@known_options
 class ReferenceUnit:
     """One ordering unit, fed one event at a time. Each attribute is a quantity of the papers.
 
@@ -166,17 +172,34 @@ class ReferenceUnit:
         learned = self.learned
         at = bisect_right(self.buffer, (ts, self.arrivals, ""))
         need = 0
+        late = ts < learned.passed_top
         if learned.clock is not None:
-            if ts < learned.passed_top:
+            if late:
                 need = learned.clock - ts + 1 + head_start
             elif at < len(self.buffer):
                 need = max(0, learned.clock + head_start - self.buffer[at][0] + 1)
-        learned.needs.append(need)
-        if len(learned.needs) > self.policy.window:
-            learned.needs.popleft()
+        learned.needs += 1
+        self._weigh(need)
+        if learned.needs > 200:
+            learned.allowance = min(learned.allowance + self.policy.max_late, 50.0)
+            learned.allowance = max(learned.allowance - late, -30.0)
         learned.floor = (learned.floor[0], max(0, learned.floor[1] - 1))
         if ts <= learned.passed:
             learned.passed_top = max(learned.passed_top, ts)
+
+    def _weigh(self, need: int) -> None:
+        """Count a need, rounded up to five binary digits; what is new weighs more than the old."""
+        learned = self.learned
+        learned.gain_left -= 1
+        if learned.gain_left <= 0:
+            learned.gain += learned.gain >> 4
+            pace = 7 if learned.allowance >= 50 else 5
+            learned.gain_left = max(1, min(learned.needs, 8 * self.policy.window, 2**26) >> pace)
+            if learned.gain >= 2**36:
+                learned.gain >>= 6
+                learned.weights = Counter({n: w >> 6 for n, w in learned.weights.items()})
+        digits = max(0, need.bit_length() - 5)
+        learned.weights[((need >> digits) + 1 << digits) - 1] += learned.gain
 
     def _update(self, time: int) -> None:
         """The clock moves: learn delays, set the slack."""
@@ -185,7 +208,10 @@ class ReferenceUnit:
         learned.clock = time
         delays = [time - effective for effective in learned.waiting]
         learned.largest = max([learned.largest, *delays])
-        learned.faded = max([learned.faded / (1 + elapsed / policy.decay), *map(float, delays)])
+        constant = 60 * learned.faded if policy.decay is None else policy.decay
+        if constant:
+            learned.faded /= 1 + elapsed / constant
+        learned.faded = max([learned.faded, *map(float, delays)])
         if policy.margin:
             for delay in delays:
                 self._note_spread(delay)
@@ -221,11 +247,14 @@ class ReferenceUnit:
 
     def _quantile(self) -> int:
         learned = self.learned
-        needs = sorted(learned.needs)
-        # The k-th largest of n is exceeded by a new value with probability k / (n + 1); a tenth
-        # of the allowance is kept in reserve, because the future may differ from the past.
-        k = max(1, int(0.9 * self.policy.max_late * (len(needs) + 1)))
-        slack = needs[-k] if needs else 0
+        share = self.policy.max_late * min(max(learned.allowance, 0.0) / 12.0, 1.0)
+        weight = max(learned.gain // 8, int(share * sum(learned.weights.values())))
+        slack = above = 0
+        for need in sorted(learned.weights, reverse=True):
+            above += learned.weights[need]
+            if above >= weight:
+                slack = need
+                break
         return max(slack, learned.floor[0]) if learned.floor[1] else slack
 
     def _release(self) -> list[Item]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.model import EventBatch
+from betimes.model.hints import known_options
 
 
 def delayed(batch: EventBatch, delays: np.ndarray) -> EventBatch:
@@ -17,6 +18,7 @@ def delayed(batch: EventBatch, delays: np.ndarray) -> EventBatch:
     return batch.take(np.argsort(batch.ts + delays, kind="stable"))
 
 
+@known_options
 def sensor_stream(n: int, *, seed: int = 0, stragglers: float = 0.01, start: int = 0) -> EventBatch:
     """The stream of the benchmarks: 88 % clock events that are 0-5 ms late, the others 5-45 ms.
 

@@ -122,6 +122,11 @@ class Stadium:
         return {person.name: number for number, person in enumerate(self.persons)}
 
     @cached_property
+    def teams(self) -> Mapping[str, str]:
+        """The team of a person by name."""
+        return {person.name: person.team for person in self.persons}
+
+    @cached_property
     def kind_of(self) -> Codes:
         """By sensor: the index into `KINDS`, or -1."""
         return self._column({s: KINDS.index(kind) for s, (kind, _) in self.sensors.items()}, -1)

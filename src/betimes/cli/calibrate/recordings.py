@@ -23,7 +23,7 @@ from betimes.model import EventBatch
 
 def check_recording(job: JobFile) -> None:
     """Refuse a source that has no end or no order of arrival."""
-    source, problems = job.source, job.problems()
+    source, problems = job.source, job.problems
     if source.format not in (*FILES, "simulate"):
         problems.add(
             Heading("source"), "format", "calibration reads a recording several times, and this "
@@ -44,7 +44,7 @@ def recorded(job: JobFile, progress: Progress) -> Callable[[], Iterator[EventBat
     def batches() -> Iterator[EventBatch]:
         rows, said = 0, time.monotonic()
         for table, _ in source_of(job).batches(Position(), source.batch_rows):
-            yield job.columns.sift(table)[0]
+            yield job.columns.sift(table, source.unit)[0]
             rows += len(table)
             if time.monotonic() - said > EVERY:
                 said = time.monotonic()
@@ -69,6 +69,7 @@ def calibrate_on(
         "on_run": on_run,
         "measured_on": measured_on,
         "by": job.source.by,
+        "unit": job.source.unit,
         **({} if job.source.clocks is None else {"source": job.source.clocks}),
         **job.detect.options,
     }

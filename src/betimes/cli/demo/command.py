@@ -44,10 +44,10 @@ POLICIES: dict[str, dict[str, Any]] = {
     "quantile, 2 % late": {"slack": "quantile", "max_late": 0.02},
     "fixed, 500 ms": {"slack": "500ms"},
 }
-"""Chosen to show the differences within 30 s of stream time. With the default decay of one minute,
-the slack of the second would hardly fade. With `max_late` equal to the share of stragglers (1 %),
-the slack of the third would jump back and forth. The last is what an expert might choose after a
-look at the calm part of the stream."""
+"""Chosen to show the differences within 30 s of stream time. By default, the slack of the second
+would take longer than that to fade. With `max_late` equal to the share of stragglers (1 %), the
+slack of the third would jump back and forth. The last is what an expert might choose after a look
+at the calm part of the stream."""
 
 
 @dataclass
@@ -187,7 +187,7 @@ def _show_spark(seed: int) -> None:
     length = EVENTS_ON_SPARK // 1000
     console.print(f"\non Spark: {length} seconds of the game, with long delays", style="bold")
     runs = watch_on_spark(game, console, patience("starting Spark"))
-    print_comparison([local, *runs], game, where="; the last two on Spark")
+    print_comparison([local, *runs], game)
 
 
 def _check(output: Path) -> None:

@@ -107,10 +107,9 @@ def watch(way: str, game: Game, advance: Callable[[int], None]) -> GameResult:
     return run
 
 
-def print_comparison(runs: Sequence[GameResult], game: Game, where: str = "") -> None:
+def print_comparison(runs: Sequence[GameResult], game: Game) -> None:
     """Print the results side by side."""
     title = f"who passes to whom? {len(game.events):,} events of a game, 4 detectors on 3 levels"
-    title += where
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", collapse_padding=True)
     table.add_column("attenuation", style="bold")
     for heading in ("mean latency", "announced", "taken back", "final", "same final result"):

@@ -27,7 +27,7 @@ from betimes.cli.demo.game import Game, soccer
 from betimes.cli.jobs.io.sources import set_age
 from betimes.model.change import Change
 
-WAYS = {"1 (buffering)": 1.0, "0 (no waiting)": 0.0}
+WAYS = {"1 on Spark (buffering)": 1.0, "0 on Spark (no waiting)": 0.0}
 FILES = 20
 _SHOWN = 4
 """Rows of a micro-batch that are printed."""

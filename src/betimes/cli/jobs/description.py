@@ -36,6 +36,7 @@ def _source(job: JobFile) -> list[str]:
     source = job.source
     named = [("time", source.time), ("type", source.type), ("arrival", source.arrival)]
     named += [
+        ("unit", source.unit),
         ("by", source.by),
         ("source", "the partition" if _by_partition(job) else source.source),
     ]
@@ -93,7 +94,7 @@ def _engine(job: JobFile) -> list[str]:
         first = "local: in this process"
     else:
         slots = engine.slots or (1 if job.source.by is None else 4)
-        master = engine.master or "from spark-submit or the environment"
+        master = engine.master or "from betimes submit or Spark's configuration"
         first = f"spark: master {master}, {slots} slot{'s' if slots > 1 else ''}"
     kept = "no checkpoint: every run starts over"
     if engine.checkpoint is not None:

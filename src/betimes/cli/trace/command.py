@@ -101,12 +101,13 @@ def trace(
         ),
     ] = 0.01,
     decay: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="DURATION",
             help="Policy decaying: the time constant with which the slack fades.",
+            show_default="60 times the slack",
         ),
-    ] = "60s",
+    ] = None,
     max_skew: Annotated[
         str,
         typer.Option(
@@ -156,9 +157,9 @@ def trace(
         min_slack=_duration(min_slack),
         max_slack=None if max_slack is None else _duration(max_slack),
         max_late=max_late,
-        decay=_duration(decay),
+        decay=None if decay is None else _duration(decay),
         attenuation=_share(attenuation),
-        max_skew=None if max_skew == "off" else _duration(max_skew),
+        max_skew=_duration(max_skew),
     )
     rows = _follow(unit, arrivals, finish=finish)
     if snapshots:

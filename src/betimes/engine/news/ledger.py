@@ -38,6 +38,10 @@ class Ledger:
 
     def read(self, news: News) -> News:
         """The news with what it takes back."""
+        if news.quiet and not news.voids:
+            self._horizon = news.reach
+            self._forget()
+            return news
         if news.voids:
             self._sort()
         for output in news.deleted:

@@ -27,7 +27,6 @@ from betimes.engine.news.outputs import (
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
-from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
 from betimes.model.detector import DetectorError
@@ -36,8 +35,8 @@ from betimes.ordering import NEVER
 
 Ints = npt.NDArray[np.int64]
 
-_FEW = 8
-"""Fewer outputs than this are rows: columns have a price of their own."""
+FEW = 8
+"""Fewer outputs than this should be rows: columns have a price of their own."""
 
 
 class OutputMaker:
@@ -51,7 +50,7 @@ class OutputMaker:
         self._digests = Digests(node.name)
         self._is_batch = node.maker.kind == "batch"
         self._level = level
-        self._retention = microseconds(options.retention)
+        self._retention = options.kept.least
         self._grouped = options.by is not None
         self._group_of = partial(node.group, grouped=self._grouped)
 
@@ -113,8 +112,6 @@ class OutputMaker:
         `causes` has numbers that tell the places of causes apart, the first of which is the time;
         those of one cause are adjacent. The key of each output is `keys[code]`.
         """
-        if len(events) < _FEW:
-            return self._make_few(events, cause_places, cause_types, at, keys, codes)
         clocks, slacks = self.path.at_all(at)
         times = causes[0]
         clocks = np.where(clocks == NEVER, times, clocks)
@@ -138,21 +135,18 @@ class OutputMaker:
             groups = [self._group_of(keys[code]) for code in codes.tolist()]
         return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
 
-    def _make_few(
+    def make_few(
         self,
-        events: EventBatch,
-        cause_places: Places,
+        events: list[Event],
+        causes: list[Place],
         cause_types: Sequence[str],
-        at: Ints,
+        at: list[int],
         keys: list[Any],
-        codes: Ints,
+        codes: list[int],
     ) -> Outputs:
         """The same as rows."""
-        numbers = codes.tolist()
-        outputs = self.make_all(
-            events.rows(), spelled(cause_places), cause_types, at.tolist(), pick(keys, numbers)
-        )
-        for output, code in zip(outputs, numbers, strict=True):
+        outputs = self.make_all(events, causes, cause_types, at, pick(keys, codes))
+        for output, code in zip(outputs, codes, strict=True):
             output.key = code
         return Outputs.of(outputs)
 
@@ -217,6 +211,17 @@ class OutputMaker:
         stay = {output.id for output, now in zip(found, new, strict=True) if output is not now}
         return found, stay
 
+    def makes_again(self, output: Output, event: Event) -> bool:
+        """Whether this event makes an output again that was made from the same cause, and unmade.
+
+        Most outputs that a replay makes were known. Comparing them costs less than their digests.
+        If in doubt, the answer is no, and digests decide.
+        """
+        if output.copy or output.id in self.copies or not _alike(output.event, event):
+            return False
+        self.copies[output.id] = 1
+        return True
+
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
         if isinstance(outputs, Outputs) and not outputs.made_one_by_one:
@@ -249,6 +254,22 @@ class OutputMaker:
                 thief.id = f"{base}-{thief.copy}"
                 taken |= 1 << thief.copy
             self.copies[base] = taken | 1 << output.copy
+
+
+_COMPARED = frozenset({int, str, bool, type(None)})
+"""Types whose values have the same digest if they are equal; 0.0 equals -0.0, and lists change."""
+
+
+def _alike(one: Event, other: Event) -> bool:
+    """Whether two events certainly have the same content."""
+    mine, yours = one.payload, other.payload
+    if one.ts != other.ts or one.type != other.type or len(mine) != len(yours):
+        return False
+    for name, value in mine.items():
+        known, kind = yours.get(name, yours), type(value)
+        if kind is not type(known) or kind not in _COMPARED or value != known:
+            return False
+    return True
 
 
 def _numbered(causes: Ints) -> Ints:

@@ -133,6 +133,15 @@ class Heard(msgspec.Struct, frozen=True):
     certain: tuple[npt.NDArray[np.int64] | None, ...] = ()
     """With sources: how far the order of each publisher was certain, as in `News`."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether they say nothing about outputs."""
+        return (
+            self.deleted is NO_OUTPUTS
+            and self.confirmed is NO_OUTPUTS
+            and self.provisional is NO_OUTPUTS
+        )
+
 
 def _rows(outputs: Outputs, ids: set[str]) -> npt.NDArray[np.int64]:
     """Where these are."""

@@ -64,6 +64,12 @@ class Output(msgspec.Struct, gc=False):
         """The digest of its content."""
         return self.id[:24]
 
+    @property
+    def number(self) -> int:
+        """Its number among the outputs of its cause."""
+        number: int = self.place[2][-1]
+        return number
+
     def numbers(self) -> tuple[int, ...]:
         """By the names above."""
         return (
@@ -224,13 +230,13 @@ class Outputs(Sequence[Output]):
 
     def pick(self, rows: Ints) -> Outputs:
         """Some of them, in this order."""
+        if self._rows is not None:
+            return self._pick_rows(rows.tolist())
         if len(rows) == len(self) and (rows == np.arange(len(rows))).all():
             return self
         if not len(rows):
             return NO_OUTPUTS
         some = rows.tolist()
-        if self._rows is not None:
-            return Outputs.of(pick(self._rows, some))
         keys = self.keys
         return Outputs(
             pick(self.ids, some),
@@ -242,6 +248,31 @@ class Outputs(Sequence[Output]):
             None if self.groups is None else pick(self.groups, some),
             keys[rows] if isinstance(keys, np.ndarray) else pick(list(keys), some),
         )
+
+    def _pick_rows(self, rows: list[int]) -> Outputs:
+        if not rows:
+            return NO_OUTPUTS
+        assert self._rows is not None
+        return self if rows == [*range(len(self._rows))] else Outputs.of(pick(self._rows, rows))
+
+    def where(self, wanted: Callable[[str], bool]) -> Outputs:
+        """Those with a wanted identity."""
+        rows = [row for row, match in enumerate(self.ids) if wanted(match)]
+        if self._rows is not None:
+            return self._pick_rows(rows)
+        return self.pick(np.array(rows, np.int64))
+
+    def caused_by(self, time: int) -> tuple[Outputs, Outputs]:
+        """Those whose causes are not later than this, and the others."""
+        if self._rows is not None:
+            sure = [row.cause[0] <= time for row in self._rows]
+            rows = range(len(sure))
+            return (
+                self._pick_rows([row for row in rows if sure[row]]),
+                self._pick_rows([row for row in rows if not sure[row]]),
+            )
+        final = self.numbers[CAUSE] <= time
+        return self.pick(np.flatnonzero(final)), self.pick(np.flatnonzero(~final))
 
     @classmethod
     def concat(cls, parts: Sequence[Outputs]) -> Outputs:

@@ -16,12 +16,14 @@ from betimes.engine.stages.tactic import Joined
 from betimes.model import PSEUDO, EventBatch
 
 _LATER = 2**63 - 1
+_NOBODY = Heard()
+"""What a stage hears for which nobody publishes."""
 
 
 def news_for(stage: Stage, inputs: Arrivals, told: Mapping[str, News]) -> tuple[Arrivals, Heard]:
     """What a stage learns in a batch: what arrives, and what its publishers say about the past."""
     if not stage.reads:
-        return inputs, Heard()
+        return inputs, _NOBODY
     on, below = stage.node.on, [told[name] for name in stage.reads]
     since = min([news.may_change_from for news in below])
     certain = tuple(news.certain for news in below) if stage.sourced else ()

@@ -7,12 +7,14 @@ type of the batch, whether it is wanted. Events become Python objects only if a 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.model.arrays import in_arrays
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded, pick
 from betimes.model.errors import EventError
@@ -47,13 +49,14 @@ class Inputs:
         self._among: dict[tuple[Mask, Mask], Ints] = {}
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
         self._events: dict[Mask, list[Event]] = {}
-        self._in_rows: EventBatch | None = None
+        self._in_rows: dict[Mask, EventBatch] = {}
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
-        if mask not in self._rows:
-            self._rows[mask] = _where(mask, self.batch)
-        return self._rows[mask]
+        known = self._rows.get(mask)
+        if known is None:
+            known = self._rows[mask] = _where(mask, self.batch)
+        return known
 
     def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
         """The columns that ordering needs of the wanted types, and their arrival numbers."""
@@ -76,6 +79,8 @@ class Inputs:
 
     def among(self, mask: Mask, others: Mask) -> Ints:
         """Where the wanted types are in the columns of `others`, which includes them."""
+        if all(others):
+            return self.rows(mask)
         if not any(mask):
             return _NOTHING
         known = self._among.get((mask, others))
@@ -96,9 +101,11 @@ class Inputs:
 
     def part_in_rows(self, mask: Mask) -> EventBatch:
         """The events of the wanted types, with payloads as dictionaries."""
-        if self._in_rows is None:
-            self._in_rows = in_rows(self.batch)
-        return _taken(self._in_rows, None if all(mask) else self.rows(mask))
+        known = self._in_rows.get(mask)
+        if known is None:
+            rows = None if all(mask) else self.rows(mask)
+            known = self._in_rows[mask] = in_rows(self.batch, rows)
+        return known
 
     def events(self, mask: Mask) -> list[Event]:
         """The events of the wanted types, one by one."""
@@ -126,12 +133,19 @@ def _where(mask: Mask, batch: EventBatch) -> Ints:
         return np.arange(len(batch))
     if not any(mask):
         return _NOTHING
-    return np.flatnonzero(np.array(mask)[batch.codes])
+    return _flags(mask)[batch.codes].nonzero()[0]
 
 
-def _taken(batch: EventBatch, rows: Ints | None) -> EventBatch:
+@lru_cache(maxsize=256)
+def _flags(mask: Mask) -> npt.NDArray[np.bool_]:
+    return np.array(mask)
+
+
+def _taken(batch: EventBatch, rows: Ints | None, *, arrays: bool = False) -> EventBatch:
     if isinstance(batch.payload, pa.Table) and not batch.payload.num_columns:
         batch = batch.without_payload()
+    if arrays:
+        batch = in_arrays(batch)
     return batch if rows is None else batch.take(rows)
 
 
@@ -144,7 +158,7 @@ def selected(
         names = payload.column_names
         known = [name for name in columns if name in names]
         batch = EventBatch(batch.ts, batch.codes, batch.types, payload.select(known))
-        part = _taken(batch, rows)
+        part = _taken(batch, rows, arrays=True)
         if len(part) and len(known) < len(columns):
             missing = next(name for name in columns if name not in known)
             raise EventError(

@@ -11,7 +11,6 @@ import pyarrow as pa
 from betimes.engine.node import Node
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
-from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
 
@@ -70,9 +69,13 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
             return np.full(len(part), keys.codes([None])[0])
         found = groups.compact()
         return keys.codes(found.values)[found.codes]
-    if EVERY in node.on and not has_column(part, by):
-        # The types were not named: events without the column form a separate key, as in SQL.
-        part = _with_column(part, by)
+    if groups is None and isinstance(part.payload, list):
+        try:
+            return keys.codes([row[by] for row in part.payload])
+        except (KeyError, TypeError):
+            pass  # what follows names the event, or accepts it
+    if any(map(node.may_lack_key, part.types)) and not has_column(part, by):
+        part = _with_column(part, by, node)
     found = Coded.of(part, by, who)
     if groups is not None:
         found = groups.with_own(found)
@@ -84,7 +87,10 @@ def has_column(batch: EventBatch, name: str) -> bool:
     return isinstance(batch.payload, pa.Table) and name in batch.payload.column_names
 
 
-def _with_column(batch: EventBatch, column: str) -> EventBatch:
-    """The batch with a column in every row, null where it was missing."""
-    rows = [{column: None, **event.payload} for event in batch.rows()]
+def _with_column(batch: EventBatch, column: str, node: Node) -> EventBatch:
+    """The batch with a column in every row that may lack it, null where it was missing."""
+    rows = [
+        {column: None, **event.payload} if node.may_lack_key(event.type) else event.payload
+        for event in batch.rows()
+    ]
     return EventBatch(batch.ts, batch.codes, batch.types, rows)

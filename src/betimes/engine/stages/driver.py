@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.attenuation import Load
+from betimes.engine.attenuation import Load, Meter
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
 from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs, Remembered
@@ -31,9 +31,10 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.certainty import CertainBelow, rises
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
+from betimes.engine.stages.handed import first_handed
 from betimes.engine.stages.lateness import Lateness
-from betimes.engine.stages.meter import Meter
 from betimes.engine.stages.observers import Observer
+from betimes.engine.stages.rest import Rest
 from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stages.tactic import (
     END,
@@ -47,11 +48,13 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import DetectorStats, StageCounts
-from betimes.model import microseconds
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.ordering.loop import Step
+
+_SILENCE = Telling()
+"""Nothing is told."""
 
 
 class Stage:
@@ -73,9 +76,9 @@ class Stage:
     ) -> None:
         self.node = node
         self.level = level
-        self.unit = unit
+        self._unit = unit
         self.counts = StageCounts()
-        self.finality = Finality(microseconds(options.retention), self.counts)
+        self.finality = Finality(options.kept, self.counts)
         self.reads: tuple[str, ...] = ()
         """The detectors that publish what this one subscribes to."""
         self.sourced = options.source is not None
@@ -86,14 +89,16 @@ class Stage:
         self._load = Meter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
         self._outputs = OutputMaker(node, level, options)
-        self._failures = Failures(options.errors)
+        self._failures = Failures.of(options)
         self._retraction = Retraction(options.retraction)
         setting = Setting(
             node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        self.voids = self.tactic.weighs and options.retraction != "on-demand"
+        allowed = not (observers or self.tactic.passed is not None)
+        self._rest = Rest(unit, allowed=allowed)
+        self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
         """The unit's number of the next arrival."""
@@ -111,14 +116,22 @@ class Stage:
 
         With `blocks`, each source of the batch may come as a block.
         """
-        self._hear(heard, first)
+        if heard.may_change_from is not None:
+            self.finality.below = heard.may_change_from
         certain = self._certain_below.hear(arrivals.at, heard.certain)
-        if not (len(arrivals.at) or heard.deleted or heard.confirmed):
-            return self._nothing()
-        told = Telling()
+        if not heard.quiet:
+            self._hear(heard, first)
+        elif arrivals.below is None:
+            if not len(arrivals.at):
+                return self._nothing()
+            idle = not len(arrivals.wanted)
+            if idle and self._rest.takes(arrivals.batch, self._outputs.path.end):
+                self.finality.settled = max(self.finality.settled, self._rest.settled)
+                return self._settle(_SILENCE)
+        told, unit = Telling(), self.unit
         row = self._row
         self._row += len(arrivals.at)
-        answer = self.unit.feed(arrivals.batch, blocks=blocks, certain=certain)
+        answer = unit.feed(arrivals.batch, blocks=blocks, certain=certain)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
@@ -130,8 +143,23 @@ class Stage:
         if not quiet:
             last = int(arrivals.at[-1]) if len(arrivals.at) else first
             self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
-            self.tactic.tidy(self.unit.held_rows)
+            self.tactic.tidy(unit.held_rows)
         return self._settle(told)
+
+    @property
+    def unit(self) -> OrderingUnit:
+        """The ordering unit, with everything that has arrived."""
+        rest = self._rest
+        if rest.aside:
+            self._row += sum(map(len, rest.aside))
+            self._outputs.path = Path(rest.wake())
+        rest.disturb()
+        return self._unit
+
+    @property
+    def clock(self) -> int | None:
+        """Stream time; None before the first clock event."""
+        return self._rest.clock if self._rest.aside else self._unit.clock
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""
@@ -145,10 +173,7 @@ class Stage:
 
     def _hear(self, heard: Heard, first: int) -> None:
         """Take note of what the stages below have taken back, confirmed and published."""
-        finality = self.finality
-        unsure = finality.unsure
-        if heard.may_change_from is not None:
-            finality.below = heard.may_change_from
+        finality, unsure = self.finality, self.finality.unsure
         for output in heard.deleted:
             unsure.pop(output.id, None)
             if output.id in self._lateness.aside:
@@ -176,7 +201,7 @@ class Stage:
     ) -> None:
         """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
-        events, rows = self.tactic.take(*_first_handed(answer, at, row))
+        events, rows = self.tactic.take(*first_handed(answer, at, row))
         events = self._lateness.sift(events, rows, finality, told)
         if ends:
             finality.settled = END
@@ -217,7 +242,7 @@ class Stage:
             # The levels above follow this instead of learning the slack.
             told.certain = rises(arrivals.at, certain, finality.settled)
         finality.settled = max(finality.settled, int(certain.max()))
-        if not self.sourced and (slack[-1] != slack_before or self.unit.policy != "largest"):
+        if not self.sourced and (slack[-1] != slack_before or self._unit.policy != "largest"):
             known = np.where(clock == NEVER, 0, slack)
             for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
@@ -245,13 +270,13 @@ class Stage:
         passed = self.tactic.passed
         if passed is None:
             return NOTHING
-        waited = holding_times(self.unit.attenuation, slack)
+        waited = holding_times(self._unit.attenuation, slack)
         bounds = np.concatenate(([passed], np.where(clock == NEVER, -1, clock) - waited))
         return np.maximum.accumulate(bounds)
 
     def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, told: Telling) -> None:
         """Report clock events that were rejected; remember those that still may be."""
-        rejected, open_ = answer.step.rejected, self.unit.suspect_rows
+        rejected, open_ = answer.step.rejected, self._unit.suspect_rows
         if not (len(rejected) or open_ or self._suspects):
             return
         for number in rejected.tolist():
@@ -264,28 +289,24 @@ class Stage:
     # Outputs
 
     def _republish(self, replay: Replay, told: Telling) -> None:
-        """Publish what a replay changed: the differences, or everything if retraction is full.
-
-        The replay decides which: one that stopped early has not seen everything since.
-        """
+        """Publish what a replay changed: the differences, or everything if retraction is full."""
         for observer in self._observers:
             observer.replayed(self, replay.key, replay.handled)
         if isinstance(replay, ColumnReplay):
             told.take_back(replay.gone, replay.why)
             told.made.append(replay.fresh)
             return
-        old, new, stay = replay.old, replay.new, replay.stay
-        gone = [output for output in old if output.id not in stay] if stay else old
         if self.tactic.weighs:
             self._retraction.note(
-                outputs=len(old), changed=len(gone), spared=replay.spared,
-                comparing=replay.comparing, handling=replay.process,
-            )  # fmt: skip
-        if not old and not new:
+                spared=replay.spared, comparing=replay.comparing, handling=replay.process
+            )
+        old, new, stay = replay.old, replay.new, replay.stay
+        if not self.voids and len(old) == len(new) == len(stay):
             return
-        if replay.on_demand:
+        gone = [output for output in old if output.id not in stay] if stay else old
+        if not self.voids:
             told.take_back(Outputs.of(gone), replay.why)
-        else:
+        elif old or new:
             # A per-batch detector may get its events in other batches this time, and so report
             # other causes.
             since = min([replay.place, *(output.cause for output in gone)])
@@ -305,8 +326,8 @@ class Stage:
         """Outputs are published or become final; what nobody can ask for any more is forgotten."""
         finality, before = self.finality, self.finality.reach
         made = gone = NO_OUTPUTS
-        final = None
-        if not told.nothing:
+        final, nothing = None, told.nothing
+        if not nothing:
             made, gone = told.outputs()
             if len(gone):
                 finality.withdraw(gone)
@@ -314,10 +335,10 @@ class Stage:
             if len(made):
                 final = finality.publish(made)
         finality.advance()
-        if self._failures:
-            self.counts.errors += self._failures.judge(finality.final_to)
         confirmed = finality.confirmed()
         reach = finality.move_horizon()
+        if self._failures:
+            self.counts.errors += self._failures.judge(finality.final_to)
         if reach > before:
             self._failures.forget(reach)
             for outputs in self.tactic.forget(reach):
@@ -328,7 +349,7 @@ class Stage:
             if len(made):
                 observer.made(self, made)
             observer.settled(self, finality.final_to)
-        if told.nothing and confirmed is NO_OUTPUTS and told.certain is None:
+        if nothing and confirmed is NO_OUTPUTS and told.certain is None:
             return self._nothing()
         return told.news(made, final, confirmed, finality.may_change_from(), reach)
 
@@ -355,7 +376,9 @@ class Stage:
             slack=unit.slack,
             attenuation=unit.attenuation,
             buffered=unit.buffered,
+            waiting=unit.waiting,
             remembered=self.tactic.remembered,
+            history_bytes=sum(size for _, size in self.tactic.history()),
             released=unit.released,
             handled=counts.handled,
             replays=counts.replays,
@@ -364,6 +387,7 @@ class Stage:
             snapshot_bytes=snapshot_bytes,
             retracted=counts.retracted,
             late=counts.late,
+            late_by=counts.late_by,
             errors=counts.errors,
             retraction=f"{self._retraction.technique}: {self._retraction.reason}",
             latency_provisional=counts.first_latency / counts.made if counts.made else None,
@@ -416,25 +440,3 @@ def _steady(clock: Ints, slack: Ints, told: int) -> bool:
     if len(clock) == 1:
         return clock.item(0) != NEVER and slack.item(0) == told
     return bool(clock.min() != NEVER and (slack == told).all())
-
-
-def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
-    """What the unit hands out for the first time, in order: rows, times and arrivals."""
-    released, replayed = answer.released, answer.replayed
-    rows, ts, places = released.rows, released.ts, released.at
-    if len(replayed) or len(answer.late):
-        new = (replayed.at >= 0).nonzero()[0]
-        rows = np.concatenate((replayed.rows[new], rows))
-        ts = np.concatenate((replayed.ts[new], ts))
-        places = np.concatenate((replayed.at[new], places))
-        order = _in_order(ts, rows)
-        rows, ts, places = rows[order], ts[order], places[order]
-    return rows, ts, at.take(places - row, mode="clip") if len(at) else at
-
-
-def _in_order(ts: Ints, rows: Ints) -> Ints:
-    """The indices that sort by time, then by row; nearly sorted times are sorted fast."""
-    order = np.argsort(ts, kind="stable")
-    ts_then, rows_then = ts[order], rows[order]
-    wrong = (ts_then[1:] == ts_then[:-1]) & (rows_then[1:] < rows_then[:-1])
-    return np.lexsort((rows, ts)) if wrong.any() else order

@@ -1,7 +1,10 @@
 """Failures of detectors, as far as they are known.
 
 A failure may be due to an event that has not arrived yet, so it only counts if it persists when its
-place is final. Then it stops the engine or is counted, as `errors=` says.
+place is final. Then it is counted, and no longer if a late event repairs it after all. One that
+stops the engine cannot be repaired, and before delays are known, much is late. So unless the stream
+is calibrated, or late events are not repaired, it stops the engine only some time later: after what
+`retention` guarantees.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.engine.news.outputs import Place
+from betimes.engine.options import EngineOptions
 from betimes.engine.stages.runner import DetectorFailed
 
 Where = tuple[Any, Place]
@@ -18,14 +22,24 @@ Where = tuple[Any, Place]
 class Failures:
     """The failures of one detector that a replay may still remove."""
 
-    def __init__(self, errors: str) -> None:
+    def __init__(self, errors: str, patience: int = 0) -> None:
         self._stops = errors == "stop"
+        self._patience = patience if self._stops else 0
+        """How long after its place is final a failure counts."""
         self._open: dict[Where, DetectorFailed] = {}
         self._judged: set[Where] = set()
         """Failures that were counted."""
+        self._mended = 0
+        """How many of those have vanished since."""
+
+    @classmethod
+    def of(cls, options: EngineOptions) -> Failures:
+        """None so far, with what the options of an engine say about them."""
+        repairs = options.late == "repair" and options.calibration is None
+        return cls(options.errors, options.kept.least if repairs else 0)
 
     def __bool__(self) -> bool:
-        return bool(self._open)
+        return bool(self._open or self._judged or self._mended)
 
     def note(self, key: Any, place: Place, failure: DetectorFailed) -> None:
         """The detector of a key fails at a place."""
@@ -34,19 +48,26 @@ class Failures:
 
     def mend(self, key: Any, low: Place, high: Place) -> None:
         """Between these places, the detector of a key no longer fails."""
-        if self._open:
-            for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
-                del self._open[where]
+        for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
+            del self._open[where]
+        for where in [w for w in self._judged if w[0] == key and low <= w[1] <= high]:
+            self._judged.remove(where)
+            self._mended += 1
 
     def judge(self, final_to: int) -> int:
-        """A failure whose place is final is the detector's fault: raise it, or count it."""
-        ripe = [where for where in self._open if where[1][0] <= final_to] if self._open else []
+        """A failure whose place is final is the detector's fault: raise it, or count it.
+
+        Returns how many more there are than before; a late event may have repaired some.
+        """
+        sure = final_to - self._patience
+        ripe = [where for where in self._open if where[1][0] <= sure]
         for where in ripe:
             failure = self._open.pop(where)
             if self._stops:
                 raise failure
             self._judged.add(where)
-        return len(ripe)
+        mended, self._mended = self._mended, 0
+        return len(ripe) - mended
 
     def forget(self, before: int) -> None:
         """Nothing goes back to places before this time."""

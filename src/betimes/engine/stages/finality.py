@@ -1,7 +1,8 @@
 """Finality: how far a stage's order is certain, and which of its outputs are final.
 
 An output is final once everything up to its cause is settled and all inputs up to there are final.
-History that is older than that by `retention` is forgotten, and late events there are not repaired.
+History that is older than that by `retention` is forgotten, or, with a budget of memory, what is
+the oldest; late events there are not repaired.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import CAUSE, DETECTED, NO_OUTPUTS, SLACK, TS, Outputs
+from betimes.engine.retention import Retention
 from betimes.engine.stats import StageCounts
+from betimes.model.duration import LONGEST
 
 Flags = npt.NDArray[np.bool_]
 _NEVER = 2**63 - 1
@@ -29,8 +32,10 @@ class _Open(NamedTuple):
 class Finality:
     """What is certain, final and remembered at a stage."""
 
-    def __init__(self, retention: int, counts: StageCounts) -> None:
-        self._retention = retention
+    def __init__(self, retention: Retention, counts: StageCounts) -> None:
+        self._least = retention.least
+        self._forgettable = LONGEST if retention.budget is None else -1
+        """With a budget, what is younger than this is kept even if it is older than required."""
         self._counts = counts
         self.settled = -1
         """Order is certain up to this time, judging by the clock."""
@@ -86,21 +91,27 @@ class Finality:
                 self._note_final(outputs)
                 return None
         if final.any():
-            self._note_final(outputs.pick(np.flatnonzero(final)))
-            outputs = outputs.pick(np.flatnonzero(~final))
+            sure, outputs = outputs.caused_by(certain)
+            self._note_final(sure)
         self._reopen(outputs)
         return final
 
     def _note_final(self, outputs: Outputs) -> None:
-        """Count how long after their times outputs would have settled if fed one by one."""
+        """Count how long after their times outputs would have settled if fed one by one.
+
+        What waited for the end of the stream settled with its last event.
+        """
         self._counts.finals += len(outputs)
         if outputs.made_one_by_one:
             for output in outputs.rows:
-                when = max(output.detected_at, output.cause[0] + output.slack)
+                cause = output.cause[0]
+                held = 0 if cause == _NEVER else cause + output.slack
+                when = max(output.detected_at, held)
                 self._counts.final_latency += max(when - output.event.ts, 0)
             return
         numbers = outputs.numbers
-        settled = np.maximum(numbers[DETECTED], numbers[CAUSE] + numbers[SLACK])
+        held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])
+        settled = np.maximum(numbers[DETECTED], held + numbers[SLACK])
         self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())
 
     def withdraw(self, outputs: Outputs) -> None:
@@ -131,18 +142,22 @@ class Finality:
             elif each.last <= self.final_to:
                 found.append(each.outputs)
             else:
-                final = each.outputs.numbers[CAUSE] <= self.final_to
-                found.append(each.outputs.pick(np.flatnonzero(final)))
-                self._reopen(each.outputs.pick(np.flatnonzero(~final)))
+                final, others = each.outputs.caused_by(self.final_to)
+                found.append(final)
+                self._reopen(others)
         self._soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
             self._note_final(confirmed)
         return confirmed
 
+    def forget_before(self, ts: int) -> None:
+        """Memory is short: what is older need not be kept for longer than required."""
+        self._forgettable = max(self._forgettable, ts)
+
     def move_horizon(self) -> int:
         """How far back this stage may still have to go, given the stages below it."""
-        horizon = self.final_to - self._retention
+        horizon = min(self.final_to - self._least, self._forgettable)
         if horizon > self.horizon:
             self.horizon = horizon
         self.reach = self.horizon if self.below is None else min(self.horizon, self.below)
@@ -153,7 +168,7 @@ class Finality:
         return {
             "unsure": self.unsure,
             "settled": (self.settled, self.final_to),
-            "horizon": (self.horizon, self._dated_back, self.below),
+            "horizon": (self.horizon, self._forgettable, self._dated_back, self.below),
             "open": [match for each in self._open for match in each.outputs.ids],
         }
 
@@ -161,7 +176,7 @@ class Finality:
         """Resume from what `state_of` kept."""
         self.unsure = kept["unsure"]
         self.settled, self.final_to = kept["settled"]
-        self.horizon, self._dated_back, self.below = kept["horizon"]
+        self.horizon, self._forgettable, self._dated_back, self.below = kept["horizon"]
 
     def reopen(self, outputs: Outputs, ids: list[str]) -> None:
         """Of all outputs that are remembered, these are not final yet."""
@@ -181,5 +196,4 @@ class Finality:
 def _without(outputs: Outputs, ids: set[str]) -> Outputs:
     if ids.isdisjoint(outputs.ids):
         return outputs
-    left = [row for row, match in enumerate(outputs.ids) if match not in ids]
-    return outputs.pick(np.array(left, np.int64))
+    return outputs.where(lambda match: match not in ids)

@@ -52,8 +52,9 @@ class Lateness:
             if output is not None:
                 self.aside.add(output)
                 finality.unsure.pop(output, None)
+            late_by = finality.settled - int(ts[index]) if late_by is None else late_by
+            self._counts.late_by = max(self._counts.late_by, late_by)
             if self._policy != "drop":
-                late_by = finality.settled - int(ts[index]) if late_by is None else late_by
                 which = repr(events.place(index)[2]) + (f" {output}" if output else "")
                 told.late.append((events.event(index), late_by, which))
         return events.pick(np.flatnonzero(~late)) if late.any() else events

@@ -2,9 +2,10 @@
 
 Full retraction voids everything that the detector published after the disturbance, and publishes it
 again. On-demand retraction replays first and publishes only the differences; it has to compare
-states to know when it may stop. Which is better depends on the detector, and `auto` finds out: it
-weighs the time spent comparing against the handling that was spared, here and above. If comparing
-does not pay, it switches to full retraction, and tries again now and then.
+states to know when it may stop. Identity is content, so differences are cheap to find, and `auto`
+always publishes only these. Whether comparing states pays depends on the detector, and `auto` finds
+out: it weighs the time spent comparing against the handling that was spared. If comparing does not
+pay, it handles everything since the disturbance again, and tries again now and then.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Retraction:
                 f"got retraction={technique!r}"
             )
         self.technique = technique
-        self.on_demand = technique != "full"
+        self.voids = technique == "full"
+        """Whether everything since the disturbance is taken back, changed or not."""
+        self.on_demand = not self.voids
+        """Whether a replay compares states, to stop once it is where it was before."""
         self.reason = "as configured"
         if technique == "auto":
             self.reason = "on demand, until there are enough replays to judge by"
@@ -44,13 +48,11 @@ class Retraction:
         self._begin()
 
     def _begin(self) -> None:
-        self._replays = self._outputs = self._same = self._spared = 0
+        self._replays = self._spared = 0
         self._cost = self._gain = 0.0
 
-    def note(
-        self, *, outputs: int, changed: int, spared: int, comparing: float, handling: float
-    ) -> None:
-        """Note a replay: how many outputs it touched and changed, and how many events it spared.
+    def note(self, *, spared: int, comparing: float, handling: float) -> None:
+        """Note a replay: how many events it did not have to handle again.
 
         It spent `comparing` seconds on comparing states; handling an event takes `handling`
         seconds.
@@ -58,12 +60,9 @@ class Retraction:
         if self.technique != "auto":
             return
         self._replays += 1
-        self._outputs += outputs
-        self._same += outputs - changed
         self._spared += spared
         self._cost += comparing
-        # An output that is not published again spares the stages above at least one event.
-        self._gain += (spared + 2 * (outputs - changed)) * handling
+        self._gain += spared * handling
         clear = self._replays >= _CLEAR and self._cost > _CLEAR * self._gain
         if self._replays >= _TRIAL or clear if self.on_demand else self._replays >= self._pause:
             self._judge()
@@ -77,8 +76,7 @@ class Retraction:
             self._pause = _PAUSE if self.on_demand else min(2 * self._pause, _LONGEST)
             self.reason = (
                 f"{'on demand' if self.on_demand else 'full'}: in {self._replays} replays "
-                f"{self._same} of {self._outputs} outputs stayed as they were and {self._spared} "
-                f"events were spared, worth {self._gain * 1e3:.2g} ms; comparing states took "
-                f"{self._cost * 1e3:.2g} ms"
+                f"{self._spared} events were spared, worth {self._gain * 1e3:.2g} ms; comparing "
+                f"states took {self._cost * 1e3:.2g} ms"
             )
         self._begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import gt
+from operator import attrgetter, gt
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from betimes.engine.node import Node
 from betimes.model.batch import EventBatch
 from betimes.model.derived import Derived
-from betimes.model.detector import DetectorError
+from betimes.model.detector import DetectorError, Maker
 from betimes.model.event import Event
 
 Slice = list[Event] | EventBatch
@@ -83,6 +83,13 @@ class Timed:
         )
 
 
+def _method_of(maker: Maker) -> Callable[[Any], Any]:
+    """What finds the function to call in a detector."""
+    if maker.kind == "function":
+        return lambda detector: detector
+    return Timed if maker.timed else attrgetter(f"on_{maker.kind}")
+
+
 class Runner:
     """Hands events to a detector of any kind, and collects what it makes."""
 
@@ -90,14 +97,8 @@ class Runner:
         self.node = node
         self._emits = frozenset(node.emits)
         self._batch = node.maker.kind == "batch"
-
-    def method(self, detector: Any) -> Any:
-        """The function to call for an event (or for a batch)."""
-        if self.node.maker.kind == "function":
-            return detector
-        if self.node.maker.timed:
-            return Timed(detector)
-        return detector.on_batch if self._batch else detector.on_event
+        self.method = _method_of(node.maker)
+        """Returns the function of a detector to call for an event (or for a batch)."""
 
     def run(self, method: Any, events: Slice) -> Made:
         """Hand ordered events of one key to a detector; return what it makes, in row order."""
@@ -201,6 +202,11 @@ class Runner:
                 raise DetectorFailed(
                     f"detector {self.node.name!r} made a {event.type!r} event with the time "
                     f"{event.ts!r}; expected whole microseconds, 0 or more"
+                )
+            if not isinstance(event.payload, dict):
+                raise DetectorFailed(
+                    f"detector {self.node.name!r} made a {event.type!r} event at {event.ts} with "
+                    f"the payload {event.payload!r}; expected a dict"
                 )
 
     def _failure(self, error: Exception, event: Event | None, method: Any) -> DetectorFailed:

@@ -252,6 +252,9 @@ class Tactic(Protocol):
     def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
         """Resume from what `state_of` kept, with the outputs in the same order."""
 
+    def history(self) -> list[tuple[int, int]]:
+        """The pieces that can be forgotten: the time at which each begins, and about its bytes."""
+
     @property
     def remembered(self) -> int:
         """How many handled events it could go back to."""

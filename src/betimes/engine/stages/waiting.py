@@ -14,10 +14,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from betimes.model import stored
+
 Ints = npt.NDArray[np.int64]
 
 _SPARSE = 32
 """If known rows span more than this many times those asked for, a search is faster."""
+_FEW = 64
+"""Also if there are no more than this many rows."""
 _SPARE = 4096
 """Up to this many rows more than needed are kept, so that dropping them is rare."""
 
@@ -40,6 +44,8 @@ class Waits(Protocol):
     def state_of(self) -> Any:
         """Everything needed to resume elsewhere."""
 
+    def __len__(self) -> int: ...
+
 
 W = TypeVar("W", bound=Waits)
 
@@ -54,11 +60,15 @@ def _one_by_one(parts: list[W]) -> W:
 class WaitingRoom(Generic[W]):
     """Events by row number."""
 
-    def __init__(self, nothing: W, join: Callable[[list[W]], W] | None = None) -> None:
+    def __init__(
+        self, nothing: W, join: Callable[[list[W]], W] | None = None, *, views: bool = False
+    ) -> None:
         self._rows: Ints = np.empty(0, np.int64)
         self._nothing = nothing
         self._events = nothing
         self._join_all = join or _one_by_one
+        self._views = views
+        """Whether a range of events is a view, so that it costs nothing to drop the oldest."""
         self._new: list[tuple[Ints, W]] = []
         """Arrivals since something was last handed out."""
         self._size = 0
@@ -109,14 +119,14 @@ class WaitingRoom(Generic[W]):
                 return events.pick(index), None
         index = _positions(known, rows)
         mine = index >= 0
-        if mine.all():
+        if np.count_nonzero(mine) == len(mine):
             return events.pick(index), None
         return events.pick(index[mine]), mine
 
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
         """Drop what the unit no longer holds, once it is the larger part, or at once."""
         most = 2 * len(held) + _SPARE
-        if not at_once and self._size <= most:
+        if not at_once and self._size <= most and (self._new or not self._views):
             return
         events, known = self.events, self._rows
         oldest = int(known.searchsorted(held.min())) if len(held) else len(known)
@@ -141,6 +151,9 @@ class WaitingRoom(Generic[W]):
 
     def resume(self, rows: Ints, events: W | None) -> None:
         """Resume with these events."""
+        stored.increasing(rows, "the rows of what waits")
+        count = 0 if events is None else len(events)
+        stored.require(count == len(rows), "some of what waits is missing")
         self._rows, self._events = rows, self._nothing if events is None else events
         self._size = len(rows)
 
@@ -148,11 +161,10 @@ class WaitingRoom(Generic[W]):
 def _positions(known: Ints, rows: Ints) -> Ints:
     """Where rows are among the known ones, which are sorted; -1 for those that are not."""
     first, last = int(known[0]), int(known[-1])
-    if last - first < _SPARSE * len(rows):
+    if len(rows) > _FEW and last - first < _SPARSE * len(rows):
         # Most rows that are handed out are near each other: a table is faster than a search.
         where = np.full(last - first + 2, -1)
         where[known - first] = np.arange(len(known))
         return where[np.where((rows >= first) & (rows <= last), rows - first, -1)]
     index = known.searchsorted(rows)
-    index[index == len(known)] = 0
-    return np.where(known[index] == rows, index, -1)
+    return np.where(known.take(index, mode="clip") == rows, index, -1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from betimes.model.compiling import compiled
-from betimes.ordering.kernel.buffer import find_successors, merge, take_out
+from betimes.ordering.kernel.buffer import find_successors, merge, sort_few, take_out
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, ATTENUATION, BUFFERED, Codes, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
+    ARRIVALS, ATTENUATION, Codes, FEW, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
     N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
-    QUANTILE, RELEASED, ROLE, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
+    QUANTILE, RELEASED, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
 )  # fmt: skip
 from betimes.ordering.kernel.path import walk
 from betimes.ordering.kernel.release import find_late, release_early, release_in_time
@@ -22,6 +22,8 @@ def feed(
     work: Ints, links: Ints, side: Ints, out: Ints, start: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch: `order` lists the events to be buffered, sorted by (ts, arrival).
+
+    The order of few events is found here, and `order` is ignored.
 
     `out` receives the released (from `start` on), the replayed and the settled events; `side` the
     rows of rejected and of late events, each list after its length; `work[:3]` the path. Returns
@@ -67,8 +69,8 @@ def _take_in(
 ) -> int:  # fmt: skip
     """Merge a batch into the buffer; return how many events landed before a released one."""
     n = len(ts)
-    if n == 1 and not types[ROLE, codes[0]] & BUFFERED:
-        order = order[:0]
+    if n <= FEW:
+        order = sort_few(types, ts, codes)
     state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
     side[0, 0] = side[1, 0] = 0
     behind = 0

@@ -2,8 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from betimes.model.compiling import compiled
-from betimes.ordering.kernel.layout import ARRIVALS, CODE, FAR, HEAD, ROW, SIZE, TS, Codes, Ints
+
+from betimes.ordering.kernel.layout import (  # isort: skip
+    ARRIVALS, BUFFERED, CODE, Codes, FAR, HEAD, Ints, ROLE, ROW, SIZE, TS,
+)  # fmt: skip
+
+
+@compiled
+def sort_few(types: Ints, ts: Ints, codes: Codes) -> Ints:
+    """The indices of the events to be buffered, sorted by (ts, arrival).
+
+    By insertion: they are nearly sorted, and calling NumPy would cost more than all of this.
+    """
+    order = np.empty(len(ts), np.int64)
+    count = 0
+    for i in range(len(ts)):
+        if types[ROLE, codes[i]] & BUFFERED:
+            place = count
+            while place > 0 and ts[order[place - 1]] > ts[i]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+            count += 1
+    return order[:count]
+
+
+@compiled
+def move(buffer: Ints, at: int, to: int) -> None:
+    """Move an event in the buffer.
+
+    Field by field: for the assignment of one column to another, numba would compile a check of
+    their lengths, with the words of its error, which takes longer than the rest of this module.
+    """
+    buffer[TS, to] = buffer[TS, at]
+    buffer[ROW, to] = buffer[ROW, at]
+    buffer[CODE, to] = buffer[CODE, at]
 
 
 @compiled
@@ -20,9 +56,7 @@ def merge(buffer: Ints, state: Ints, ts: Ints, codes: Codes, order: Ints, places
         i = order[new]
         # Not >=: of two equal times, the one that came earlier stays in front.
         while old >= head and buffer[TS, old] > ts[i]:
-            buffer[TS, free] = buffer[TS, old]
-            buffer[ROW, free] = buffer[ROW, old]
-            buffer[CODE, free] = buffer[CODE, old]
+            move(buffer, old, free)
             old -= 1
             free -= 1
         buffer[TS, free] = ts[i]
@@ -67,5 +101,5 @@ def take_out(state: Ints, buffer: Ints, rejected: Ints) -> None:
             at -= 1
         if at >= state[HEAD]:
             for j in range(at, state[HEAD] + state[SIZE] - 1):
-                buffer[:, j] = buffer[:, j + 1]
+                move(buffer, j + 1, j)
             state[SIZE] -= 1

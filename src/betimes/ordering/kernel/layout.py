@@ -12,11 +12,33 @@ Floats = npt.NDArray[np.float64]
 NEVER = -(2**63)
 FAR = 2**63 - 1
 CONFIRM = 3
+FEW = 128
+"""Up to this many events are sorted by insertion."""
 FADE = 1.0 / 256.0
 """Weight of the newest delay in the running mean and deviation: about 256 delays are "recent"."""
 
-CAUTION = 0.9
-"""The quantile policy aims at this share of `max_late`, because it lags behind the stream."""
+FOLLOW = 60.0
+"""Without a time constant of its own, a decaying slack has this many times itself."""
+
+FINE_BITS = 4
+FINE = 1 << FINE_BITS
+"""Needs are counted in this many buckets per power of two, so the slack is exact to a sixteenth."""
+
+BUCKETS = 63 * FINE + 1
+"""The last one is for needs of 2**62 and more; no slack is longer."""
+
+GAIN_BITS = 30
+"""The first need weighs two to this power; there is room for all that a window may hold."""
+
+OLDEST = 2**26
+"""A window has a memory of half this many events at most, or the sum of weights could overflow."""
+
+UNCOUNTED = 200
+"""Late events at the start of a stream are not held against it: nothing was known yet."""
+
+FIRST_ALLOWANCE, ENOUGH, LEAST, MOST = 7.0, 12.0, -30.0, 50.0
+"""The account of late events: its first balance, the balance from which `max_late` may be used in
+full, and its limits."""
 
 # Roles of a type, as bits.
 CLOCK, MEASURED, BUFFERED, NOTICE, SILENT = 1, 2, 4, 8, 16
@@ -27,19 +49,19 @@ LARGEST, DECAYING, QUANTILE = 0, 1, 2
 (
     POLICY, MIN_SLACK, MAX_SLACK, MAX_SKEW, WINDOW,
     NOW, SLACK, TOP, WAITING, OLDEST_WAITING, OLDEST_NOTICE,
-    IN_WINDOW, WINDOW_AT, KEPT, KEPT_FROM, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
+    SEEN, GAIN, GAIN_LEFT, TOTAL, CUT, ABOVE, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
     SUSPECTS, SUSPECT_1, SUSPECT_2,
     FRONTIER, SETTLED_TO, SETTLED_TOP,
     HEAD, SIZE, RELEASED, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
     ARRIVALS, UPDATES, N_RELEASED, N_SETTLED, N_LATE, N_REJECTED, N_REPLAYED, PEAK,
     N_STATE,
-) = range(41)  # fmt: skip
+) = range(43)  # fmt: skip
 
 LEARNED = slice(NOW, SUSPECTS)
 """What the unit has learned from the stream: clock, slack, and what they follow from."""
 
 # Float state: configuration, and what is learned.
-MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, N_FLOATS = range(8)
+MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, ALLOWANCE, N_FLOATS = range(9)
 
 LEARNED_FLOATS = slice(BASE, N_FLOATS)
 

@@ -1,89 +1,98 @@
 """Learning from the stream: delays, needs, and the slack that the policy derives from them.
 
-The quantile policy keeps a window of what the latest events needed. Only the largest values can
-become the slack, so only these are kept sorted: `window[0]` is a ring of all values, `window[1]`
-the sorted ones from `KEPT_FROM` on.
+The quantile policy keeps two things.
+
+* The *window*: how often each need occurred, in buckets whose width grows with the need. It fades:
+  each time the stream has become a 32nd longer, the needs that follow weigh a 16th more. So the
+  newest third of the stream makes up most of the window, and a burst at the start is forgotten.
+  Once the stream is `8 x WINDOW` events long, the window fades at a constant rate. Weights are
+  integers, so their sums do not depend on the order in which they are added.
+* The *allowance*, an account: every event pays in `max_late`, every late event takes 1 out. A full
+  account lets the slack be exceeded by the share `max_late` of the window. The emptier it is, the
+  smaller that share, down to none: then the largest recent need becomes the slack. This is what
+  keeps late events within `max_late` when the future is not like the past. What is saved up has a
+  limit, or a quiet day would excuse a bad hour; so has the debt, or a bad hour would be paid for
+  all day. If nothing more can be saved, the delays have become shorter than the window says, and
+  it fades four times as fast.
+
+`CUT` is the bucket of the slack, `ABOVE` the weight of the buckets above it. Both follow the window
+event by event, so the slack is found in a step or two.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    BASE, CAUTION, DECAY, DECAYING, FADE, FAR, FLOOR, FLOOR_LEFT, Floats, IN_WINDOW, Ints, KEPT,
-    KEPT_FROM, LARGEST, MARGIN, MAX_LATE, MAX_SLACK, MEAN, MEASUREMENTS, MIN_SLACK, NEVER, NOW,
-    OLDEST_NOTICE, OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, SLACK, TOP, VARIANCE, WAITING,
-    WINDOW, WINDOW_AT,
+    ABOVE, ALLOWANCE, BASE, BUCKETS, CUT, DECAY, DECAYING, ENOUGH, FADE, FAR, FINE, FINE_BITS,
+    FLOOR, FLOOR_LEFT, FOLLOW, Floats, GAIN, GAIN_BITS, GAIN_LEFT, Ints, LARGEST, LEAST, MARGIN,
+    MAX_LATE, MAX_SLACK, MEAN, MEASUREMENTS, MIN_SLACK, MOST, NEVER, NOW, OLDEST, OLDEST_NOTICE,
+    OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, SEEN, SLACK, TOP, TOTAL, UNCOUNTED, VARIANCE,
+    WAITING, WINDOW,
 )  # fmt: skip
 
 
 @compiled
-def _rank(state: Ints, floats: Floats) -> int:
-    """The k whose k-th largest value is the slack: of n values, k / (n + 1) exceed it."""
-    return max(1, int(CAUTION * floats[MAX_LATE] * (state[IN_WINDOW] + 1)))
+def _bucket(need: int) -> int:
+    """The bucket of a need: buckets are as fine as integers up to 2 x FINE, then get wider."""
+    if need == 0:
+        return 0
+    # Beyond 2**53, a float could round up into the next bucket.
+    shift = 10 if need >> 53 else 0
+    mantissa, exponent = math.frexp(float(need >> shift))
+    return min((exponent + shift - 1) * FINE + int(mantissa * 2 * FINE), BUCKETS - 1)
 
 
 @compiled
-def _keep_top(state: Ints, kept: Ints, count: int, rank: int) -> None:
-    """Of the sorted `kept[:count]`, keep the largest, a reserve, and all equal to the least."""
-    low = kept[max(0, count - 2 * rank - 32)]
-    first = np.searchsorted(kept[:count], low)
-    state[KEPT] = count - first
-    state[KEPT_FROM] = NEVER if first == 0 else low
-    if first:
-        for i in range(count - first):
-            kept[i] = kept[i + first]
+def _largest_in(bucket: int) -> int:
+    """The largest need that belongs in a bucket."""
+    shift = bucket // FINE - FINE_BITS - 1
+    numerator = FINE + bucket % FINE
+    return numerator >> -shift if shift < 0 else ((numerator + 1) << shift) - 1
 
 
 @compiled
-def _into_window(state: Ints, floats: Floats, window: Ints, value: int) -> None:
-    """Put a value into the window in place of the oldest one.
+def _gain(state: Ints, floats: Floats, window: Ints) -> None:
+    """Let the needs that follow weigh more than those before."""
+    state[GAIN] += state[GAIN] >> 4
+    pace = 7 if floats[ALLOWANCE] >= MOST else 5
+    state[GAIN_LEFT] = max(1, min(state[SEEN], 8 * state[WINDOW], OLDEST) >> pace)
+    if state[GAIN] >> (GAIN_BITS + 6):
+        state[GAIN] >>= 6
+        state[TOTAL] = state[ABOVE] = 0
+        for i in range(BUCKETS):
+            window[i] >>= 6
+            state[TOTAL] += window[i]
+            if i > state[CUT]:
+                state[ABOVE] += window[i]
 
-    Values below `KEPT_FROM` are only in the ring, until it is their turn to leave.
-    """
-    ring, kept = window[0], window[1]
-    at = state[WINDOW_AT]
-    state[WINDOW_AT] = at + 1 if at + 1 < state[WINDOW] else 0
-    low, count = state[KEPT_FROM], state[KEPT]
-    comes, goes = value >= low, False
-    if state[IN_WINDOW] < state[WINDOW]:
-        state[IN_WINDOW] += 1
-    else:
-        if ring[at] == value:
-            return
-        goes = ring[at] >= low
-    hole = count
-    if goes:
-        hole = np.searchsorted(kept[:count], ring[at])
-    elif comes:
-        count += 1
-    ring[at] = value
-    if not (goes or comes):
-        return
-    if comes:
-        while hole > 0 and kept[hole - 1] > value:
-            kept[hole] = kept[hole - 1]
-            hole -= 1
-        while hole < count - 1 and kept[hole + 1] < value:
-            kept[hole] = kept[hole + 1]
-            hole += 1
-        kept[hole] = value
-    else:
-        count -= 1
-        for i in range(hole, count):
-            kept[i] = kept[i + 1]
-    state[KEPT] = count
-    rank = _rank(state, floats)
-    if count > 4 * rank + 64:
-        _keep_top(state, kept, count, rank)
-    elif count < rank and count < state[IN_WINDOW]:
-        everything = state[IN_WINDOW]
-        kept[:everything] = np.sort(ring[:everything])
-        _keep_top(state, kept, everything, rank)
+
+@compiled
+def _into_window(state: Ints, floats: Floats, window: Ints, need: int) -> None:
+    state[GAIN_LEFT] -= 1
+    if state[GAIN_LEFT] <= 0:
+        _gain(state, floats, window)
+    bucket = _bucket(need)
+    window[bucket] += state[GAIN]
+    state[TOTAL] += state[GAIN]
+    if bucket > state[CUT]:
+        state[ABOVE] += state[GAIN]
+
+
+@compiled
+def _exceeded_by(state: Ints, window: Ints, weight: int) -> int:
+    """The smallest slack that needs of less than this weight exceed."""
+    cut, above = state[CUT], state[ABOVE]
+    while above >= weight:
+        cut += 1
+        above -= window[cut]
+    while cut > 0 and above + window[cut] < weight:
+        above += window[cut]
+        cut -= 1
+    state[CUT], state[ABOVE] = cut, above
+    return _largest_in(cut)
 
 
 @compiled
@@ -93,12 +102,18 @@ def learn_need(
     """Quantile policy: note how much slack this event would have needed to be released in order."""
     now = state[NOW]
     need = 0
+    late = ts < state[PASSED_TOP]
     if now != NEVER:
-        if ts < state[PASSED_TOP]:
+        if late:
             need = now - ts + 1 + head_start
         elif successor <= now + head_start:
             need = now + head_start - successor + 1
+    state[SEEN] += 1
     _into_window(state, floats, window, need)
+    if state[SEEN] > UNCOUNTED:
+        floats[ALLOWANCE] = min(floats[ALLOWANCE] + floats[MAX_LATE], MOST)
+        if late:
+            floats[ALLOWANCE] = max(floats[ALLOWANCE] - 1.0, LEAST)
     if state[FLOOR_LEFT] > 0:
         state[FLOOR_LEFT] -= 1
     if ts <= state[PASSED] and ts > state[PASSED_TOP]:
@@ -114,7 +129,9 @@ def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> No
         if delay > state[TOP]:
             state[TOP] = delay
     if state[POLICY] == DECAYING:
-        floats[BASE] = floats[BASE] / (1.0 + elapsed / floats[DECAY])
+        constant = floats[DECAY] if floats[DECAY] > 0.0 else FOLLOW * floats[BASE]
+        if constant > 0.0:
+            floats[BASE] = floats[BASE] / (1.0 + elapsed / constant)
         if state[OLDEST_WAITING] != FAR:
             floats[BASE] = max(floats[BASE], float(now - state[OLDEST_WAITING]))
     if floats[MARGIN] > 0.0:
@@ -145,7 +162,8 @@ def set_slack(state: Ints, floats: Floats, window: Ints) -> None:
     elif state[POLICY] == DECAYING:
         slack = math.ceil(floats[BASE])
     else:
-        slack = window[1, state[KEPT] - _rank(state, floats)] if state[IN_WINDOW] else 0
+        share = floats[MAX_LATE] * min(max(floats[ALLOWANCE], 0.0) / ENOUGH, 1.0)
+        slack = _exceeded_by(state, window, max(state[GAIN] // 8, int(share * state[TOTAL])))
         if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
             slack = state[FLOOR]
     if floats[MARGIN] > 0.0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from betimes.model.compiling import compiled
+from betimes.ordering.kernel.buffer import move
 from betimes.ordering.kernel.holding import holding_time
 
 from betimes.ordering.kernel.layout import (  # isort: skip
@@ -49,11 +50,11 @@ def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start
             _put_out(released, start + count, buffer, at, row0 + place)
             count += 1
         else:
-            buffer[:, stay] = buffer[:, at]
+            move(buffer, at, stay)
             stay += 1
         at += 1
     for k in range(stay - head):
-        buffer[:, at - 1 - k] = buffer[:, stay - 1 - k]
+        move(buffer, stay - 1 - k, at - 1 - k)
     state[HEAD] = at - (stay - head)
     state[SIZE] = end - state[HEAD]
     state[OUT_RELEASED] = state[OUT_SETTLED] = count
@@ -148,11 +149,11 @@ def _settle(
             _put_out(settled, count, buffer, k, row0 + place)
             count += 1
         else:
-            buffer[:, stay] = buffer[:, k]
+            move(buffer, k, stay)
             stay += 1
         k += 1
     for j in range(stay - head):
-        buffer[:, k - 1 - j] = buffer[:, stay - 1 - j]
+        move(buffer, stay - 1 - j, k - 1 - j)
     if count:
         state[SETTLED_TOP] = max(state[SETTLED_TOP], settled[TS, count - 1])
     state[OUT_SETTLED] = count

@@ -17,7 +17,7 @@ PREVIOUS, EVENT, BOUND_TS, BOUND_ARRIVAL, N_BOUND = range(5)
 # Configuration.
 STEPS, WITHIN, UNIFORM, STRICT, LIMIT, N_CONFIG = range(6)
 # Counters: how full the arenas and the outputs are, which event is next, and how much room the loop
-# needs to continue.
+# needs to continue. Those from MATCHES to NOW are for one call only.
 RUNS, BINDINGS, MATCHES, UNDONE, NOW, NEED, N_COUNT = range(7)
 # Rows of the array of matches: the event at which the match is told; the time, if it is told
 # before that event because a window ended (else -1); the newest arrival that it depends on; then

@@ -58,7 +58,7 @@ def check_columns(df: DataFrame, job: Job) -> None:
                 f"expected a column {name!r} ({role}=), got the columns {list(kinds)}; name the "
                 f"right one with {role}={did_you_mean(name, kinds)}"
             )
-    _expect(columns.time, "time", kinds, _TIMES, "whole microseconds or a timestamp")
+    _expect(columns.time, "time", kinds, (*_TIMES, StringType), "numbers, timestamps or ISO text")
     _expect(columns.type, "type", kinds, (StringType,), "text")
     if columns.arrival is not None:
         _expect(columns.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")
@@ -111,7 +111,7 @@ def take_in(df: DataFrame, job: Job, columns: Sequence[str] | None) -> DataFrame
     # Whole numbers stay as they are: turning each into text would cost more than reading it.
     whole = (ByteType, ShortType, IntegerType, LongType)
     kind = "long" if isinstance(df.schema[job.options.by].dataType, whole) else "string"
-    slot = F.pmod(F.xxhash64(F.col(_quoted(job.options.by)).cast(kind)), F.lit(job.slots))
+    slot = F.pmod(F.xxhash64(F.col(quoted(job.options.by)).cast(kind)), F.lit(job.slots))
     return kept.withColumn(ROW_SLOT, slot.cast("int"))
 
 
@@ -120,7 +120,7 @@ def numbered(rows: DataFrame, job: Job) -> DataFrame:
     types = job.numbered
     if types is None:
         return rows
-    name = F.col(_quoted(job.columns.type))
+    name = F.col(quoted(job.columns.type))
     number = reduce(
         lambda found, n: found.when(name == types[n], F.lit(n)),
         range(1, len(types)),
@@ -138,7 +138,7 @@ def _wanted(job: Job) -> Column | None:
     types = job.wanted
     if types is None:
         return None
-    name = F.col(_quoted(job.columns.type))
+    name = F.col(quoted(job.columns.type))
     conditions = [name.isin(*types), name.isNull()]
     if job.hierarchy.inputs is not None:
         # The engine refuses types that were not declared, so it must see them.
@@ -163,8 +163,9 @@ def _needed(df: DataFrame, job: Job, columns: Sequence[str]) -> list[str]:
         *columns,
         *keys,
     }
-    return [_quoted(name) for name in df.columns if name in wanted]
+    return [quoted(name) for name in df.columns if name in wanted]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column that may have dots in it."""
     return "`" + name.replace("`", "``") + "`"

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from betimes.model.duration import microseconds
-from betimes.model.times import LAST
+from betimes.model.times import in_microseconds, last
 from betimes.spark.job import ROW_SLOT, Job
 
 PLACE = "_betimes_place"
@@ -102,6 +102,8 @@ class Thinner:
     time: str
     type: str
     arrival: str | None
+    unit: str | None = None
+    """What whole numbers in the column of times count."""
     paths: dict[int, _Path] = field(default_factory=dict)
     """How far the clock has come in each slot."""
 
@@ -112,7 +114,8 @@ class Thinner:
             return None
         numbers = job.numbered
         clock = job.ticking if numbers is None else numbers.index(job.ticking)
-        return cls(clock, job.columns.time, job.columns.type, job.columns.arrival)
+        columns = job.columns
+        return cls(clock, columns.time, columns.type, columns.arrival, job.options.unit)
 
     def idle(self, rows: pa.Table) -> Mask | None:
         """Which of the next rows of the partition are idle events; None if none are."""
@@ -120,7 +123,7 @@ class Thinner:
         where = np.flatnonzero(ticks)
         if not len(where):
             return None
-        ts, arrivals = self._numbers(rows, self.time), None
+        ts, arrivals = in_microseconds(self._numbers(rows, self.time), self._unit(rows)), None
         if self.arrival is not None:
             arrivals = self._numbers(rows, self.arrival)
         found = np.zeros(len(rows), bool)
@@ -145,7 +148,11 @@ class Thinner:
             ticks = pc.and_(ticks, pc.is_valid(rows[name]))
         mask: Mask = ticks.fill_null(False).to_numpy()
         ts = self._numbers(rows, self.time)
-        return mask & (ts >= 0) & (ts <= LAST)
+        return mask & (ts >= 0) & (ts <= last(self._unit(rows)))
+
+    def _unit(self, rows: pa.Table) -> str | None:
+        """What the times count; Spark's timestamps are microseconds."""
+        return None if pa.types.is_timestamp(rows[self.time].type) else self.unit
 
     def _numbers(self, rows: pa.Table, name: str) -> Ints:
         """A column as integers, with zero for null."""

@@ -1,7 +1,8 @@
 """A DataFrame that is not a stream: one pass, including the end, and no state is left behind.
 
-Rows are brought to their slots and sorted by arrival there. An engine takes them in pieces, so only
-one piece of the input is in memory at a time.
+A DataFrame is complete, and its rows have no order that means anything, so they are brought to
+their slots and sorted by time there, unless a column says in which order they arrived. An engine
+takes them in pieces, so only one piece of the input is in memory at a time.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from operator import itemgetter
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
 
 from betimes.host import Host
+from betimes.model import times
+from betimes.spark.intake.selection import quoted
 from betimes.spark.job import ROW_SLOT, Job
 from betimes.spark.slots.rows import change_schema
 
 POSITION = "_betimes_position"
+TIME = "_betimes_time"
 ROWS_PER_FEED = 100_000
 
 
@@ -29,22 +34,37 @@ def detect_batch(rows: DataFrame, job: Job) -> DataFrame:
         for changes in run_slots(job, batches):
             yield from changes.to_batches()
 
-    return in_slots(rows, job).mapInArrow(run, change_schema())
+    placed = in_slots(rows if job.columns.arrival else timed(rows, job), job)
+    return placed.mapInArrow(run, change_schema())
 
 
 def in_slots(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows slot by slot, each slot in order of arrival."""
+    """The rows slot by slot, each slot in order of time if rows are `timed`, then of arrival."""
     if ROW_SLOT not in rows.columns:
         rows = rows.withColumn(ROW_SLOT, F.lit(0))
-    position = (
-        F.col(job.columns.arrival) if job.columns.arrival else F.monotonically_increasing_id()
-    )
+    arrival = job.columns.arrival
+    position = F.col(quoted(arrival)) if arrival else F.monotonically_increasing_id()
     placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
-    return placed.sortWithinPartitions(ROW_SLOT, POSITION).drop(POSITION)
+    order = [name for name in (ROW_SLOT, TIME, POSITION) if name in placed.columns]
+    return placed.sortWithinPartitions(*order).drop(TIME, POSITION)
+
+
+def timed(rows: DataFrame, job: Job) -> DataFrame:
+    """The rows with a column to sort by: numbers and timestamps as they are, text as it is read."""
+    name = job.columns.time
+    if not isinstance(rows.schema[name].dataType, StringType):
+        return rows.withColumn(TIME, F.col(quoted(name)))
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found, _ = times.from_arrow(pa.chunked_array([batch.column(name)]), name)
+            yield batch.append_column(TIME, pa.array(found))
+
+    return rows.mapInArrow(read, StructType([*rows.schema.fields]).add(TIME, LongType()))
 
 
 def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Feed rows that come slot by slot, each slot in order of arrival."""
+    """Feed rows that come slot by slot, each slot in order."""
     for slot, mine in groupby(pieces(batches), key=itemgetter(0)):
         host = Host(job.setup, slot=slot)
         for _, rows in mine:

@@ -101,5 +101,5 @@ def _measure(rows: DataFrame, job: Job, end: str) -> Measured:
 def measure_slots(job: Job, batches: Iterator[pa.RecordBatch], end: str) -> Iterator[Measured]:
     """Feed rows that come slot by slot, each slot in order of arrival."""
     for _, mine in groupby(pieces(batches), key=itemgetter(0)):
-        events = (job.columns.sift(rows)[0] for _, rows in mine)
+        events = (job.columns.sift(rows, job.options.unit)[0] for _, rows in mine)
         yield measure_stream(job.hierarchy, job.options, events, end)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from betimes.model import BetimesError
+from betimes.model.hints import known_options
 from betimes.spark.query.folding import merged, typed
 from betimes.spark.query.origin import names_of
 from betimes.spark.query.places import local_path, subfolders
@@ -35,6 +36,7 @@ class NoTableError(BetimesError, FileNotFoundError):
     """There is no table that `write(current=...)` keeps."""
 
 
+@known_options
 def current(
     spark: SparkSession,
     path: str,
@@ -97,6 +99,10 @@ class CurrentSink:
 
     path: str
     names: Mapping[str, str]
+
+    @property
+    def folder(self) -> str:
+        return self.path
 
     def write(self, changes: DataFrame, batch: int) -> None:
         spark = changes.sparkSession

@@ -47,9 +47,11 @@ def detect(
     Parameters:
         df: The events, one per row.
         hierarchy: The detectors.
-        time: The column that says when an event occurred: microseconds, or a timestamp.
+        time: The column that says when an event occurred: numbers that count `unit`, timestamps, or
+            ISO 8601 text.
         type: The column with the type of an event.
-        arrival: The column that gives the order of arrival; without it, the order of the source.
+        arrival: The column that gives the order of arrival. Without it, a stream arrives in the
+            order of its source, and a batch DataFrame is complete: it is sorted by time.
         by: The column with the key; each key is a separate stream.
         order: "shared" for one clock per slot, "key" for one per key.
         source: The column that says which source an event comes from, such as the partition of a

@@ -73,7 +73,7 @@ def final_changes(
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, log in _by_route(batches):
             live = LiveEngine(job, slot_of(route, job.slots))
-            live.rebuild(log, live.token)  # nothing is fed to it that a token could vouch for
+            live.rebuild(log)
             yield from live.finish(advance=advance).to_batches()
 
     return _stored(spark, query, LOG, batch).mapInArrow(finish, change_schema())

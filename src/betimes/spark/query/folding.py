@@ -15,10 +15,12 @@ from pyspark.sql.types import StructType
 
 from betimes.model import OptionError
 from betimes.model.change import LATE, REJECTED
+from betimes.model.hints import known_options
 from betimes.spark.query.origin import names_of, require
 from betimes.spark.query.places import is_remote
 
 
+@known_options
 def table(
     changes: DataFrame, type: str | None = None, *, schema: StructType | str | None = None
 ) -> DataFrame:

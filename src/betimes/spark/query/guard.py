@@ -1,4 +1,4 @@
-"""A checkpoint location belongs to one job, and to one run at a time.
+"""A checkpoint location belongs to one job, and to one run at a time; so do its sinks.
 
 The location has a folder `query`, which is Spark's, and a file `betimes.json` with the identity of
 the job. A run locks the location. Storage that this machine has no path to has neither the lock nor
@@ -8,12 +8,14 @@ checked when the state is first read.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
 from betimes.engine import CheckpointError
-from betimes.host.folder import CheckpointFolder
+from betimes.host.folder import CheckpointFolder, SinkFolder
 from betimes.host.log import FORMAT
 from betimes.model import BetimesError, StreamEndedError
 from betimes.model.fitting import check_format, check_identity
@@ -29,6 +31,8 @@ class Owner(msgspec.Struct):
 
     identity: Any
     """The facts of the job's identity."""
+    id: str = ""
+    """What sinks know the location by."""
     ended: int | None = None
     """The last batch, if the stream was finished."""
     format: int = 1
@@ -44,6 +48,10 @@ class CheckpointGuard:
         self.query = f"{self.place}/query"
         self._folder = None if path is None else CheckpointFolder(path)
         self._job = job
+        # A location that this machine has no path to is known by its name.
+        self._id = self.place if path is None else uuid4().hex
+        self._known = path is None
+        self._sinks: list[SinkFolder] = []
 
     def acquire(self) -> None:
         """Take the location, or say why not."""
@@ -61,6 +69,15 @@ class CheckpointGuard:
                 f"end of the stream; {_INSTEAD}"
             )
 
+    def hold(self, place: str) -> None:
+        """Take the folder of a sink, if it is on this machine, or say why not."""
+        path = local_path(place)
+        if path is not None:
+            sink = SinkFolder(path)
+            sink.acquire()
+            self._sinks.append(sink)
+            sink.claim(self._id, known=self._known)
+
     def _check(self, folder: CheckpointFolder) -> None:
         stored = folder.read(OWNER)
         if stored is None:
@@ -72,12 +89,19 @@ class CheckpointGuard:
             self._note(ended=None)
             return
         what = f"the checkpoint at {folder.path}"
+        seal, _, note = stored.partition(b"\n")
+        if seal != _seal(note):
+            raise CheckpointError(
+                f"{what} is damaged, or another version of betimes wrote it (see {OWNER}); "
+                f"{_INSTEAD}"
+            )
         try:
-            owner = msgspec.json.decode(stored.strip().rpartition(b"\n")[2], type=Owner)
+            owner = msgspec.json.decode(note, type=Owner)
         except msgspec.DecodeError as error:
             raise CheckpointError(f"{what} is damaged: {error} in {OWNER}; {_INSTEAD}") from None
         check_format(owner.format, FORMAT, what, _INSTEAD)
         check_identity(self._job.identity, owner.identity, what, _INSTEAD)
+        self._id, self._known = owner.id, (folder.path / "query").exists()
         if owner.ended is not None:
             raise StreamEndedError(
                 f"the stream of {folder.path} was finished with batch {owner.ended}: its results "
@@ -90,10 +114,14 @@ class CheckpointGuard:
 
     def _note(self, *, ended: int | None) -> None:
         if self._folder is not None:
-            owner = Owner(self._job.identity.facts, ended, FORMAT)
-            self._folder.write(OWNER, msgspec.json.encode(owner))
+            owner = Owner(self._job.identity.facts, self._id, ended, FORMAT)
+            note = msgspec.json.encode(owner)
+            self._folder.write(OWNER, _seal(note) + b"\n" + note)
 
     def release(self) -> None:
+        for sink in self._sinks:
+            sink.release()
+        self._sinks.clear()
         if self._folder is not None:
             self._folder.release()
 
@@ -103,3 +131,8 @@ class CheckpointGuard:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _seal(note: bytes) -> bytes:
+    """A checksum that people can read, like the rest of the file."""
+    return blake2b(note, digest_size=16).hexdigest().encode()

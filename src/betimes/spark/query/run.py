@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from betimes.host.tally import TALLIED, Tally
+from betimes.model.hints import known_options
 from betimes.spark.query.ending import final_changes, last_batch, plain_place
 from betimes.spark.query.failures import RunError, reason
 from betimes.spark.query.guard import CheckpointGuard
@@ -24,6 +25,7 @@ _POLL = 0.2
 """Seconds between looks at a query: a signal may have to wait this long."""
 
 
+@known_options
 class Run:
     """A query at work. Use it in a `with` statement, or call `stop()`."""
 

@@ -31,6 +31,11 @@ _CSV = {"header": "true", "escape": '"'}
 class FrameSink(Protocol):
     """Takes the rows of a micro-batch, perhaps more than once."""
 
+    @property
+    def folder(self) -> str | None:
+        """The folder that it fills, which then belongs to one checkpoint."""
+        ...
+
     def write(self, changes: DataFrame, batch: int) -> None: ...
 
 
@@ -54,12 +59,17 @@ class FileSink:
         writer = changes.write.format(self.format).options(**options)
         writer.mode("overwrite").save(f"{self.path}/{BATCH}={batch}")
 
+    @property
+    def folder(self) -> str:
+        return self.path
+
 
 @dataclass(frozen=True)
 class TableSink:
     """A table of the catalog, partitioned by a column `batch`."""
 
     name: str
+    folder = None
 
     def write(self, changes: DataFrame, batch: int) -> None:
         rows = changes.withColumn(BATCH, F.lit(batch).cast("long"))
@@ -75,6 +85,7 @@ class CallSink:
     """A function of the rows and the batch number; it must cope with getting a batch again."""
 
     function: Callable[[DataFrame, int], object]
+    folder = None
 
     def write(self, changes: DataFrame, batch: int) -> None:
         self.function(changes, batch)
@@ -91,10 +102,16 @@ class SideSink:
     def write(self, changes: DataFrame, batch: int) -> None:
         self.sink.write(changes.filter(F.col(self.column) == self.type), batch)
 
+    @property
+    def folder(self) -> str | None:
+        return self.sink.folder
+
 
 @dataclass(frozen=True)
 class NoSink:
     """Writes nowhere; for measurements."""
+
+    folder = None
 
     def write(self, changes: DataFrame, batch: int) -> None:
         del batch

@@ -90,6 +90,9 @@ def write(
     guard = CheckpointGuard(checkpoint, origin.job)
     guard.acquire()
     try:
+        for sink in sinks:
+            if sink.folder is not None:
+                guard.hold(sink.folder)
         query = _start(changes, origin.job, guard, sinks, every, available_now)
     except BaseException:
         guard.release()

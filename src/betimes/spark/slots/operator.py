@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from betimes.host.log import Entry, Head, first_head, read_head
+from betimes.model.fitting import stored
 from betimes.spark.intake.packing import PACKED, packer, put_back
 from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
@@ -83,8 +83,8 @@ class SlotProcessor(StatefulProcessor):
         if fed.base is not None:
             self._log.put([(fed.base,)])
         else:
-            self._log.appendValue((msgspec.msgpack.encode(entry),))
-        self._head.update((msgspec.msgpack.encode(fed.head),))
+            self._log.appendValue((stored(entry),))
+        self._head.update((stored(fed.head),))
         if job.idle:
             if head.timer:
                 self._handle.deleteTimer(head.timer)

@@ -20,6 +20,7 @@ from betimes.engine import DetectorStats
 from betimes.host.joining import together
 from betimes.host.tally import Tally
 from betimes.model import readable
+from betimes.model.hints import known_options
 from betimes.spark.telemetry.readings import OUTPUT, SlotReading, parsed
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class HasQuery(Protocol):
     query: StreamingQuery
 
 
+@known_options
 def statistics(
     run: HasQuery | StreamingQuery, *, lines: str | Path | None = None, keep: int = KEPT
 ) -> Statistics:
@@ -87,6 +89,7 @@ def statistics(
     return Statistics(run.query if isinstance(run, HasQuery) else run, lines=lines, keep=keep)
 
 
+@known_options
 class Statistics:
     """What is known about this run of a query and its last `keep` micro-batches."""
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from betimes.apps.soccer.detectors.sensors import team_of
 from betimes.apps.soccer.stadium import NUREMBERG, Stadium
 from betimes.model import Event
 
@@ -37,20 +36,29 @@ class HeatMap:
 
     def on_time(self, ts: int) -> Iterator[Event]:
         """The second has ended."""
+        seen = [
+            place
+            for frame in self.frames
+            for place in zip(frame["player"], frame["x"], frame["y"], strict=True)
+        ]
         for grid in GRIDS:
-            yield self._shares(grid, ts - 1)
+            yield self._shares(grid, seen, ts - 1)
         self.frames.clear()
         self.deadline = None
 
-    def _shares(self, grid: str, end: int) -> Event:
+    def _shares(self, grid: str, seen: list[tuple[str, float, float]], end: int) -> Event:
         pitch, (across, along) = self.stadium.pitch, GRIDS[grid]
-        wide, high = (pitch.right - pitch.left) / across, (pitch.top - pitch.bottom) / along
-        counts: Counter[tuple[str, int]] = Counter()
-        for frame in self.frames:
-            for player, x, y in zip(frame["player"], frame["x"], frame["y"], strict=True):
-                column = min(max(int((x - pitch.left) // wide), 0), across - 1)
-                row = min(max(int((y - pitch.bottom) // high), 0), along - 1)
-                counts[player, row * across + column] += 1
+        left, bottom = pitch.left, pitch.bottom
+        wide, high = (pitch.right - left) / across, (pitch.top - bottom) / along
+        cells = [
+            (
+                player,
+                min(max(int((y - bottom) // high), 0), along - 1) * across
+                + min(max(int((x - left) // wide), 0), across - 1),
+            )
+            for player, x, y in seen
+        ]
+        counts = Counter(cells)
         totals: Counter[str] = Counter()
         for (player, _), count in counts.items():
             totals[player] += count
@@ -74,8 +82,9 @@ class OffsideLine:
 
     def on_event(self, event: Event) -> Iterator[Event]:
         places: dict[str, list[float]] = {"A": [], "B": []}
+        teams = self.stadium.teams
         for player, y in zip(event["player"], event["y"], strict=True):
-            places[team_of(self.stadium, player)].append(y)
+            places[teams[player]].append(y)
         for team, ys in places.items():
             if len(ys) < 2:
                 continue

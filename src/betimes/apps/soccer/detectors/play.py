@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from betimes.apps.soccer.detectors.sensors import team_of
 from betimes.apps.soccer.stadium import NUREMBERG, Stadium
 from betimes.model import Event
 
@@ -108,9 +107,9 @@ class Duels:
             if self.near.get(player) == ball:
                 del self.near[player]
             return
-        team = team_of(self.stadium, player)
+        teams = self.stadium.teams
         there = (other for other, its in self.near.items() if its == ball)
-        others = sorted(other for other in there if team_of(self.stadium, other) != team)
+        others = sorted(other for other in there if teams[other] != teams[player])
         self.near[player] = ball
         if others:
             yield Event("duel", event.ts, {"player": player, "with": others})
@@ -165,8 +164,8 @@ class Pressing:
             for player, x, y in zip(event["player"], event["x"], event["y"], strict=True)
             if (x - x0) ** 2 + (y - y0) ** 2 <= PRESSED**2
         ]
-        team = team_of(self.stadium, self.holder)
-        there = [player for player in there if team_of(self.stadium, player) != team]
+        teams = self.stadium.teams
+        there = [player for player in there if teams[player] != teams[self.holder]]
         pressed = len(there) >= 2
         if pressed and not self.pressed:
             yield Event("pressing", event.ts, {"player": self.holder, "by": sorted(there)})

@@ -84,10 +84,8 @@ class Peaks(_Raw):
         if count == 0:
             return None
         before, after = ("x", "y", "z", "vx", "vy", "vz"), ("x1", "y1", "z1", "vx1", "vy1", "vz1")
-        payload: dict[str, Any] = {
-            name: np.round(found[:count, column], 3)
-            for column, name in enumerate((*before, *after, "a"))
-        }
+        places = np.round(found[:count, :13].T, 3)
+        payload: dict[str, Any] = dict(zip((*before, *after, "a"), places, strict=True))
         payload["ball"] = [self.stadium.balls[int(b)] for b in found[:count, 13]]
         payload["start"] = starts[:count]
         return Derived("peak", rows=rows[:count], payload=payload)
@@ -152,8 +150,7 @@ class Proximity(_Raw):
             "players": players,
             "distances": metres,
         }
-        for column, name in enumerate(("x", "y", "z", "a")):
-            payload[name] = np.round(columns[column, rows[first]], 3)
+        payload |= zip("xyza", np.round(columns[:4, rows[first]], 3), strict=True)
         return Derived("around", rows=rows[first], payload=payload)
 
 
@@ -213,9 +210,9 @@ class BallTrack(_Raw):
         if count == 0:
             return None
         rows = rows[:count]
+        found = np.round(columns[:, rows], 3)
         payload: dict[str, Any] = {"ball": sids[rows]}
-        for column, name in enumerate(self.columns[1:]):
-            payload[name] = np.round(columns[column, rows], 3)
+        payload |= zip(self.columns[1:], found, strict=True)
         return Derived("ball_track", rows=rows, payload=payload)
 
 
@@ -251,13 +248,11 @@ class PlayerTrack(_Raw):
         )  # fmt: skip
         if count == 0:
             return None
-        names = np.array(self.sensors.names, object)
-        out = np.round(out[:count], 6)
-        there = ~np.isnan(out[:, :, 0])
-        payload: dict[str, Any] = {
-            "player": [names[seen].tolist() for seen in there],
-            "x": [frame[seen, 0].tolist() for frame, seen in zip(out, there, strict=True)],
-            "y": [frame[seen, 1].tolist() for frame, seen in zip(out, there, strict=True)],
-            "speed": [frame[seen, 2].tolist() for frame, seen in zip(out, there, strict=True)],
-        }
+        names, frames = self.sensors.names, np.round(out[:count], 6)
+        payload: dict[str, Any] = {"player": [], "x": [], "y": [], "speed": []}
+        for frame in frames:
+            there = np.flatnonzero(~np.isnan(frame[:, 0]))
+            payload["player"].append([names[player] for player in there.tolist()])
+            for name, values in zip(("x", "y", "speed"), frame[there].T.tolist(), strict=True):
+                payload[name].append(values)
         return Derived("frame", rows=rows[:count], ts=ends[:count], payload=payload)

@@ -27,7 +27,7 @@ TOUCHING = ("leg", "arm", "torso")
 
 @dataclass(frozen=True)
 class Sensors:
-    """Numbers of balls, legs and limbs by sensor; -1 where a sensor is something else."""
+    """Tables for `look_up`: numbers of balls, legs and limbs; -1 if a sensor is something else."""
 
     stadium: Stadium
 
@@ -70,16 +70,18 @@ class Sensors:
         return found
 
     def _table(self, values: dict[int, int]) -> Ints:
-        table = np.full(max(self.stadium.sensors) + 2, -1, np.int64)
+        table = np.full(max(self.stadium.sensors) + 3, -1, np.int64)
         for sid, value in values.items():
-            table[sid] = value
+            table[sid + 1] = value
         return table
 
 
 def look_up(table: Ints, sids: npt.NDArray[Any]) -> Ints:
-    """The table's values for sensors; -1 for those that the stadium does not know."""
-    known = (sids >= 0) & (sids < len(table) - 1)
-    return table[np.where(known, sids, len(table) - 1)]
+    """The table's values for sensors; -1 for those that the stadium does not know.
+
+    The first and the last value of a table are -1, for whatever is outside.
+    """
+    return table.take(sids + 1, mode="clip")
 
 
 def columns_of(batch: EventBatch, names: Sequence[str]) -> Floats:
@@ -88,11 +90,6 @@ def columns_of(batch: EventBatch, names: Sequence[str]) -> Floats:
     for row, name in enumerate(names):
         columns[row] = batch.numbers(name)
     return columns
-
-
-def team_of(stadium: Stadium, player: str) -> str:
-    """The team of a player, by his name."""
-    return stadium.persons[stadium.numbers[player]].team
 
 
 def configured(kind: Kind, **configuration: Any) -> Kind:

@@ -89,6 +89,8 @@ class FileSource:
         if not files:
             return
         schema = self.schema()
+        if self._format == "parquet" and self._source.type not in self._source.columns:
+            schema = _coded(schema, self._source.type)
         waiting: list[pa.Table] = []
         count = 0
         for file in files:
@@ -133,8 +135,21 @@ def dataset(place: Path, format: str, schema: pa.Schema | None = None) -> ds.Fil
     """A file, or all files in a folder, as Arrow reads them."""
     import pyarrow.dataset as ds  # loads pandas, too, which takes long
 
-    formats = {"parquet": ds.ParquetFileFormat, "csv": ds.CsvFileFormat, "json": ds.JsonFileFormat}
-    return ds.dataset(str(place), format=formats[format](), schema=schema)
+    formats = {"csv": ds.CsvFileFormat, "json": ds.JsonFileFormat}
+    if format == "parquet":
+        coded = {field.name for field in schema or () if pa.types.is_dictionary(field.type)}
+        reader: ds.FileFormat = ds.ParquetFileFormat(dictionary_columns=coded)
+    else:
+        reader = formats[format]()
+    return ds.dataset(str(place), format=reader, schema=schema)
+
+
+def _coded(schema: pa.Schema, column: str) -> pa.Schema:
+    """The schema with a column of text as codes: as Parquet stores it, and engines need it."""
+    at = schema.get_field_index(column)
+    if at < 0 or schema.field(at).type != pa.string():
+        return schema
+    return schema.set(at, pa.field(column, pa.dictionary(pa.int32(), pa.string())))
 
 
 def _schema_of(file: Path, format: str) -> pa.Schema:  # noqa: A002

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -21,9 +20,8 @@ from rich.console import Console
 from rich.text import Text
 
 from betimes.cli.jobs.jobfile.tables import JobFile
-from betimes.cli.speaking import shown
-from betimes.host.folder import put
-from betimes.model import OptionError, readable
+from betimes.host.folder import SinkFolder, put
+from betimes.model import readable
 
 _LOOK = {"insert": ("+", "green"), "confirm": ("=", "blue"), "delete": ("-", "red")}
 _DONE = "changes"
@@ -32,14 +30,25 @@ _DONE = "changes"
 class Sink(Protocol):
     """Takes the changes of each batch; the same batch may come again after a restart."""
 
-    def begin(self, first: int, *, known: bool) -> None:
+    def __enter__(self) -> Sink:
+        """Take the sink: it has one run at a time."""
+        ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def begin(self, first: int, owner: str, *, known: bool) -> None:
         """Prepare for batch `first` and later ones: remove what an earlier attempt left of them.
 
-        `known` says that the checkpoint of the job accounts for earlier batches.
+        `owner` is the id of the job's checkpoint; `known` says that it accounts for earlier
+        batches.
         """
         ...
 
     def write(self, batch: int, changes: pa.Table) -> None: ...
+
+    def forget(self) -> None:
+        """Remove all batches."""
+        ...
 
 
 def sink_of(job: JobFile, console: Console) -> Sink:
@@ -53,36 +62,32 @@ class FileSink:
     """A folder of files, one for each batch that has changes."""
 
     def __init__(self, folder: Path, format: str) -> None:  # noqa: A002
-        self._folder = folder
+        self._folder = SinkFolder(folder)
         self._format = format
 
-    def begin(self, first: int, *, known: bool) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        numbers = dict(batches_in(self._folder))
-        if numbers and not known:
-            raise OptionError(
-                f"expected an empty folder {shown(self._folder)} for a new run, but it "
-                f"holds the changes of {len(numbers)} batches; give the job another [sink] path, "
-                "or start over with --fresh, which removes them"
-            )
-        for number, path in numbers.items():
+    def __enter__(self) -> FileSink:
+        self._folder.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.release()
+
+    def begin(self, first: int, owner: str, *, known: bool) -> None:
+        self._folder.claim(owner, known=known)
+        for number, path in self._folder.batches():
             if number >= first:
                 shutil.rmtree(path)
+
+    def forget(self) -> None:
+        for _, path in self._folder.batches():
+            shutil.rmtree(path)
 
     def write(self, batch: int, changes: pa.Table) -> None:
         if not len(changes):
             return
-        folder = self._folder / f"batch={batch}"
+        folder = self._folder.path / f"batch={batch}"
         folder.mkdir(exist_ok=True)
         put(folder / f"{_DONE}.{self._format}", encoded(changes, self._format))
-
-
-def batches_in(folder: Path) -> Iterator[tuple[int, Path]]:
-    """The folders `batch=N` in a folder, with their numbers."""
-    for path in folder.glob("batch=*"):
-        number = path.name.partition("=")[2]
-        if number.isdecimal() and path.is_dir():
-            yield int(number), path
 
 
 def encoded(changes: pa.Table, format: str) -> bytes:  # noqa: A002
@@ -105,8 +110,17 @@ class ConsoleSink:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def begin(self, first: int, *, known: bool) -> None:
+    def __enter__(self) -> ConsoleSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def begin(self, first: int, owner: str, *, known: bool) -> None:
         """Lines on a console cannot be removed."""
+
+    def forget(self) -> None:
+        """Nor can they here."""
 
     def write(self, batch: int, changes: pa.Table) -> None:  # noqa: ARG002
         for row in changes.to_pylist():

@@ -12,12 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from betimes.cli.jobs.io.files import TYPES, FileSource, Position
+from betimes.cli.jobs.jobfile.hierarchies import heading_of, key_of
 from betimes.cli.jobs.jobfile.keys import Problems
 from betimes.cli.jobs.jobfile.lines import Heading
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile, SourceTable
+from betimes.cli.speaking import say
 from betimes.engine import Hierarchy
 from betimes.model import EventError
 from betimes.model.hints import nearest
+from betimes.ordering.clock import EVERY
+from betimes.patterns.needs import missing_columns
 from betimes.testing import sensor_stream
 
 _SOURCE = Heading("source")
@@ -49,6 +53,10 @@ class SimulatedSource:
 
     def schema(self) -> pa.Schema:
         return self._piece(0).schema
+
+    def types(self) -> list[str]:
+        """The types of its events."""
+        return sorted(map(str, self._piece(0)["type"].unique().to_pylist()))
 
     def news(self) -> bool:
         return False
@@ -107,14 +115,21 @@ def source_of(job: JobFile) -> Source:
 
 def check_source(job: JobFile, hierarchy: Hierarchy) -> None:
     """Check that the files exist and have the columns that the job names."""
-    source, problems = job.source, job.problems()
+    compare(job, hierarchy)
+    job.problems.stop_if_any()
+
+
+def compare(job: JobFile, hierarchy: Hierarchy) -> None:
+    """Compare a job with its source, and note what is wrong."""
+    source, problems = job.source, job.problems
     for name, kind in source.columns.items():
         if kind not in TYPES:
             problems.add(
                 Heading("source.columns"), name, f"unknown type {kind!r}"
                 f"{nearest(kind, TYPES)}"
             )  # fmt: skip
-    problems.stop_if_any()
+    if problems.are_in("source", "source.columns"):
+        return
     try:
         schema = _schema(job)
     except EventError as error:
@@ -122,7 +137,17 @@ def check_source(job: JobFile, hierarchy: Hierarchy) -> None:
         schema = None
     if schema is not None:
         _check_columns(job, hierarchy, schema, problems)
-    problems.stop_if_any()
+    if source.format == "simulate":
+        _hint_at_missing_types(hierarchy, SimulatedSource(source).types())
+
+
+def _hint_at_missing_types(hierarchy: Hierarchy, types: list[str]) -> None:
+    """Types that are neither in the source nor published by a detector never come."""
+    known = [*types, *(type for node in hierarchy for type in node.emits), EVERY]
+    for node in hierarchy:
+        for type in node.on:
+            if type not in known:
+                say(f"hint: {node.name!r} reads {type!r}, which never comes{nearest(type, known)}")
 
 
 def _schema(job: JobFile) -> pa.Schema | None:
@@ -160,9 +185,12 @@ def _check_columns(
         reads_input = not published.issuperset(node.on)
         if node.by is not None and reads_input and node.by not in payload:
             problems.add(
-                Heading("detect"), None, f"detector {node.name!r} has by={node.by!r}, but the "
-                f"source has no such column{nearest(node.by, payload)}"
+                heading_of(job, node.name), "by", f"detector {node.name!r} has by={node.by!r}, but "
+                f"the source has no such column{nearest(node.by, payload)}"
             )  # fmt: skip
+        if node.pattern is not None:
+            for error in missing_columns(node.pattern, payload, published):
+                problems.add(heading_of(job, node.name), key_of(error), str(error))
 
 
 def _unfit(role: str, kind: pa.DataType) -> str | None:
@@ -172,8 +200,8 @@ def _unfit(role: str, kind: pa.DataType) -> str | None:
     whole, text = pa.types.is_integer(kind), pa.types.is_string(kind)
     text = text or pa.types.is_large_string(kind)
     if role == "time":
-        fits = whole or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-        return None if fits else "whole microseconds or a timestamp"
+        fits = whole or text or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+        return None if fits else "numbers, timestamps or ISO 8601 text"
     if role == "type":
         return None if text else "text"
     if role == "by":

@@ -22,12 +22,18 @@ _FOR_FORMATS: dict[str, tuple[str, ...]] = {
 
 
 def read_job(file: Path) -> JobFile:
-    """Read a job file and check everything that can be checked without its data."""
-    job, problems = read_tables(file)
-    _check_source(job, problems)
-    _check_sink(job, problems)
-    _check_together(job, problems)
-    problems.stop_if_any()
+    """Read a job file whose tables are valid, or report every problem with them."""
+    job = look_over(file)
+    job.problems.stop_if_any()
+    return job
+
+
+def look_over(file: Path) -> JobFile:
+    """Read a job file, and note everything that is wrong with its tables."""
+    job = read_tables(file)
+    _check_source(job, job.problems)
+    _check_sink(job, job.problems)
+    _check_together(job, job.problems)
     return job
 
 

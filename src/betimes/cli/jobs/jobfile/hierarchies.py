@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,25 +27,59 @@ _DETECT = Heading("detect")
 
 def hierarchy_of(job: JobFile) -> Hierarchy:
     """Build the hierarchy of a job, or report every problem with it."""
-    problems = job.problems()
+    hierarchy = assembled(job)
+    job.problems.stop_if_any()
+    return hierarchy
+
+
+def assembled(job: JobFile) -> Hierarchy:
+    """The hierarchy of a job; what is wrong with it is noted."""
+    problems = job.problems
     hierarchy = _base(job, problems)
     for number, values in enumerate(job.detect.patterns, start=1):
+        here = Heading("detect.pattern", number)
         options = {name: value for name, value in values.items() if value is not None}
-        match = options.pop("match")
+        match = options.pop("match", None)
+        if here in problems.tables or match is None:
+            continue
         try:
             with _hints():
                 hierarchy.add(pattern(match, **options))
         except BetimesError as error:
-            problems.add(Heading("detect.pattern", number), None, str(error))
-    problems.stop_if_any()
+            problems.add(here, key_of(error), str(error))
+    if problems.are_in("detect", "detect.pattern", "sink") or not len(hierarchy):
+        return hierarchy
     try:
         Engine(hierarchy, job.options)
     except CalibrationError as error:
         problems.add(_DETECT, "calibration", str(error))
     except BetimesError as error:
         problems.add(_DETECT, None, str(error))
-    problems.stop_if_any()
+    _hint_at_misspelt_types(hierarchy)
     return hierarchy
+
+
+def key_of(error: BetimesError) -> str | None:
+    """The key of a pattern that an error is about, if it says so."""
+    about = re.match(r"cannot \w+ (pattern|select|where|define)\b", str(error))
+    return None if about is None else {"pattern": "match"}.get(about[1], about[1])
+
+
+def heading_of(job: JobFile, detector: str) -> Heading:
+    """The table that a detector comes from."""
+    for number, values in enumerate(job.detect.patterns, start=1):
+        if detector == (values["name"] or values["emits"]):
+            return Heading("detect.pattern", number)
+    return _DETECT
+
+
+def _hint_at_misspelt_types(hierarchy: Hierarchy) -> None:
+    """A type that is nearly what another detector publishes is probably a typo."""
+    published = {type: node.name for node in hierarchy for type in node.emits}
+    for node in hierarchy:
+        for type in node.on:
+            if type not in published and (near := did_you_mean(type, published)):
+                say(f"hint: {node.name!r} reads {type!r}, which no detector emits{near}")
 
 
 def _base(job: JobFile, problems: Problems) -> Hierarchy:

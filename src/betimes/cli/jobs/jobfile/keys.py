@@ -7,11 +7,14 @@ repair a job file in one go.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from betimes.cli.jobs.jobfile.lines import Heading, line_of
+from betimes.engine.retention import Retention
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.model import OptionError, microseconds
 from betimes.model.hints import did_you_mean, nearest
@@ -50,20 +53,30 @@ class Problems:
 
     file: str
     text: str
-    found: list[str] = field(default_factory=list)
+    found: list[tuple[int, str]] = field(default_factory=list)
+    """With the line of each; those without one come last."""
+    tables: set[Heading] = field(default_factory=set)
+    """The tables that have problems."""
 
     def add(self, heading: Heading, key: str | None, message: str) -> None:
         """Add a problem, with its line number if the key is in the file."""
         number = line_of(self.text, heading, key)
         line = f"line {number}, " if number else ""
         where = " ".join(filter(None, (str(heading), key)))
-        self.found.append(f"{line}{where}: {message}")
+        self.found.append((number or sys.maxsize, f"{line}{where}: {message}"))
+        self.tables.add(heading)
+
+    def are_in(self, *tables: str) -> bool:
+        """Whether one of these tables has problems, so that others would only follow from them."""
+        return any(heading.table in tables for heading in self.tables)
 
     def stop_if_any(self) -> None:
+        """Tell all of them, in the order of their lines."""
         if not self.found:
             return
         count = f"{len(self.found)} problems" if len(self.found) > 1 else "1 problem"
-        lines = (problem.replace("\n", "\n    ") for problem in self.found)
+        ordered = sorted(self.found, key=itemgetter(0))
+        lines = (problem.replace("\n", "\n    ") for _, problem in ordered)
         raise JobError(f"{count} in {self.file}:\n" + "\n".join(f"  {line}" for line in lines))
 
 
@@ -150,6 +163,7 @@ def parsed_by(parse: Callable[[Any], object], words: str) -> Reader:
 duration = parsed_by(
     microseconds, "a duration such as '150ms', '2s' or '1h', or whole microseconds"
 )
+retention = parsed_by(Retention.parse, "a size such as '32 MB' or a duration such as '2s' or '1h'")
 model = parsed_by(
     parse_snapshots, "'adaptive', 'speculative', 'speculative:N', or a number of events"
 )

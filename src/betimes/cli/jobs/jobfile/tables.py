@@ -29,6 +29,7 @@ from betimes.cli.jobs.jobfile.keys import (
     model,
     number,
     read_table,
+    retention,
     settings,
     slack,
     text,
@@ -42,6 +43,7 @@ from betimes.engine.stages.retraction import TECHNIQUES
 from betimes.host import Columns
 from betimes.model.event import OWN
 from betimes.model.hints import nearest
+from betimes.model.times import UNITS
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
@@ -55,6 +57,7 @@ SOURCE_KEYS: Shape = {
     "type": Key(text, "type"),
     "arrival": Key(text),
     "source": Key(text),
+    "unit": Key(choice(*UNITS)),
     "by": Key(text),
     "batch_rows": Key(whole(1), BATCH_ROWS),
     "end": Key(choice("advance", "stay", "open"), "advance"),
@@ -73,12 +76,13 @@ SOURCE_KEYS: Shape = {
 }
 
 OPTION_READERS: dict[str, Reader] = {
-    **dict.fromkeys(("min_slack", "max_slack", "decay", "retention"), duration),
+    **dict.fromkeys(("min_slack", "max_slack", "decay"), duration),
     "order": choice("shared", "key"),
     "slack": slack,
     "margin": number(0),
     "max_late": number(0, 1),
     **dict.fromkeys(("max_skew", "quiet"), either("off", duration)),
+    "retention": retention,
     "attenuation": either("adaptive", number(0, 1)),
     "retraction": choice(*TECHNIQUES),
     "late": choice(*LATE_POLICIES),
@@ -91,6 +95,7 @@ OPTION_READERS: dict[str, Reader] = {
 ELSEWHERE = {
     "by": "a key of [source]",
     "source": "a key of [source]",
+    "unit": "a key of [source]",
     "zone": "cannot be set in a job file",
 }
 """Options that are not keys of [detect], and why."""
@@ -151,6 +156,7 @@ class SourceTable:
     arrival: str | None
     source: str | None
     """The column with the source of an event; "off" for one clock."""
+    unit: str | None
     by: str | None
     batch_rows: int
     end: str
@@ -230,6 +236,8 @@ class JobFile:
     detect: DetectTable
     engine: EngineTable
     sink: SinkTable
+    problems: Problems
+    """What is wrong with it, as far as it has been checked."""
 
     @property
     def folder(self) -> Path:
@@ -240,7 +248,7 @@ class JobFile:
         """The options of the engine, with what `results` asks for."""
         return EngineOptions.of(
             self.detect.options, results=self.sink.results, by=self.source.by,
-            source=self.source.clocks,
+            source=self.source.clocks, unit=self.source.unit,
         )  # fmt: skip
 
     @property
@@ -252,12 +260,8 @@ class JobFile:
         """Whether the file sets a key."""
         return key in self.given.get(table, {})
 
-    def problems(self) -> Problems:
-        """An empty list, for problems that only later checks can find."""
-        return Problems(str(self.file), self.text)
 
-
-def read_tables(file: Path) -> tuple[JobFile, Problems]:
+def read_tables(file: Path) -> JobFile:
     """Read a job file key by key; a value that is not valid is reported and left at its default."""
     content, whole_file = _parsed(file)
     problems = Problems(str(file), content)
@@ -275,7 +279,7 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
     sinks = read_table(sink, Heading("sink"), _needed("sink", SINK_KEYS, whole_file), problems)
     patterns = detect.pop("pattern", []) if isinstance(detect, dict) else []
     detects = read_table(detect, Heading("detect"), {**DETECT_KEYS}, problems)
-    job = JobFile(
+    return JobFile(
         file,
         content,
         {name: table for name, table in whole_file.items() if isinstance(table, dict)},
@@ -283,8 +287,8 @@ def read_tables(file: Path) -> tuple[JobFile, Problems]:
         _detect(_placed(detects, file, "calibration"), _patterns(patterns, problems)),
         EngineTable(**_placed(engines, file, "checkpoint")),
         SinkTable(**_placed(sinks, file, "path", "current")),
+        problems,
     )
-    return job, problems
 
 
 def _add_unknown(name: str, value: object, problems: Problems) -> None:
@@ -343,7 +347,4 @@ def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
 def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
     own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    for name in ("max_skew", "quiet"):
-        if options.get(name) == "off":
-            options[name] = None
     return DetectTable(**own, options=options, patterns=patterns)

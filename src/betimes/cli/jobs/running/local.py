@@ -7,16 +7,14 @@ the changes that the engine makes when the stream ends. Signals are handled betw
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 
 import pyarrow as pa
 
 from betimes.cli.jobs.io.files import Position
-from betimes.cli.jobs.io.sinks import Sink, batches_in
+from betimes.cli.jobs.io.sinks import Sink
 from betimes.cli.jobs.io.sources import Source
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.progress import Progress, Reading
@@ -92,7 +90,8 @@ class LocalJob:
 
     def _resume(self) -> None:
         saved = self._checkpoint.load()
-        self._sink.begin(saved.batch if saved else 0, known=saved is not None)
+        first, owner = (saved.batch, saved.owner) if saved else (0, self._saved.owner)
+        self._sink.begin(first, owner, known=saved is not None)
         if saved is None:
             # Even if it stops in its first batch, a restart must know that batch as its own.
             self._checkpoint.save(self._saved)
@@ -175,11 +174,3 @@ class LocalJob:
             self._checkpoint.save(self._saved)
             ended = self._clock()
             self._last_save = ended, ended - began
-
-
-def forget(job: JobFile, checkpoint: Checkpoint) -> None:
-    """Remove what earlier runs of the job left, and nothing else."""
-    checkpoint.forget()
-    if job.sink.path is not None:
-        for _, folder in batches_in(Path(job.sink.path)):
-            shutil.rmtree(folder)

@@ -7,19 +7,20 @@ not import pyspark, so that local jobs never wait for it.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from betimes.cli.jobs.io.files import FileSource, dataset
-from betimes.cli.jobs.io.sinks import batches_in
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.hierarchies import importing_from
 from betimes.cli.jobs.jobfile.tables import ARRIVAL, FILES, PARTITION, JobFile
@@ -27,9 +28,11 @@ from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
 from betimes.cli.jobs.running.totals import Totals
-from betimes.cli.speaking import shown
+from betimes.cli.speaking import say, shown
 from betimes.engine import Hierarchy
+from betimes.host.folder import CheckpointFolder, LockedFolder, SinkFolder, batches_in
 from betimes.host.tally import TALLIED, Tally
+from betimes.model import times
 
 if TYPE_CHECKING:
     from betimes.spark import Run, Statistics
@@ -62,6 +65,7 @@ class SparkJob:
         self._heard: set[int] = set()
         self._resumed = False
         self._counted: set[int] = set()
+        self._doubts_unit = job.source.unit is None
 
     def run(self, stop: Stop, *, follow: bool) -> Outcome:
         """Run until the end of the input or a stop."""
@@ -124,6 +128,7 @@ class SparkJob:
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
             arrival=job.source.order, by=job.source.by, source=job.source.clocks,
+            unit=job.source.unit,
             results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
             **job.detect.options,
         )  # fmt: skip
@@ -150,7 +155,9 @@ class SparkJob:
         if source.format == "simulate":
             return reader.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(simulated))
         reader = reader.format(source.format).schema(schema).options(**_file_options(self._job))
-        return reader.option("maxFilesPerTrigger", files_per_batch(self._job)).load(source.path)
+        folder, only = _folder_of(str(source.path))
+        reader = reader.option("maxFilesPerTrigger", files_per_batch(self._job)).options(**only)
+        return reader.load(folder)
 
     def _sink(self) -> dict[str, Any]:
         """The arguments of `write` for the sink."""
@@ -184,7 +191,18 @@ class SparkJob:
                 if not self._in_files:
                     self._totals.tally += batch.tally
         self._count_written()
+        self._doubt_unit()
         self._progress.show(self.reading)
+
+    def _doubt_unit(self) -> None:
+        """Say so if times seem to count another unit: what workers say ends up in a log file."""
+        read = {} if self._statistics is None else self._statistics.detectors
+        clocks = [reading.clock for reading in read.values() if reading.clock is not None]
+        if clocks and self._doubts_unit:
+            self._doubts_unit = False
+            doubt = None if self._resumed else times.doubt(min(clocks), max(clocks))
+            if doubt is not None:
+                say(doubt)
 
     @property
     def _in_files(self) -> bool:
@@ -207,8 +225,10 @@ def session_of(job: JobFile, progress: Progress) -> Any:
     """The session of a job; its workers get the modules next to the job file."""
     from betimes import spark as bs
 
-    log = _log_file(job)
-    progress.note(f"starting Spark; its own messages go to {shown(log)}")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Spark already
+    log = None if submitted else _log_file(job)
+    where = "stderr" if log is None else shown(log)
+    progress.note(f"starting Spark; its own messages go to {where}")
     session = bs.session(
         f"betimes {job.file.stem}", master=job.engine.master, log=log,
         config={"spark.ui.enabled": "false"} | job.engine.config,
@@ -229,6 +249,18 @@ def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
     elif source.format == "csv":
         reader = reader.option("inferSchema", "true")
     return reader.load(source.path)
+
+
+def _folder_of(path: str) -> tuple[str, dict[str, str]]:
+    """Where to look for new files, and options: Spark follows folders, so a file is one in its own.
+
+    >>> _folder_of("s3a://bucket/events/")
+    ('s3a://bucket/events/', {})
+    """
+    file = Path(path)
+    if "://" in path or not file.is_file():
+        return path, {}
+    return str(file.parent), {"pathGlobFilter": re.sub(r"([\\*?\[\]{}])", r"\\\1", file.name)}
 
 
 def _file_options(job: JobFile) -> dict[str, str]:
@@ -326,12 +358,29 @@ def files_per_batch(job: JobFile) -> int:
 
 
 def forget_query(job: JobFile) -> None:
-    """Remove what earlier runs of the job left on this machine, and nothing else."""
-    if job.engine.checkpoint is not None:
-        folder = Path(job.engine.checkpoint)
-        shutil.rmtree(folder / "query", ignore_errors=True)
-        shutil.rmtree(folder / "simulated", ignore_errors=True)
-        (folder / "betimes.json").unlink(missing_ok=True)
-    for path in (job.sink.path, job.sink.current):
-        for _, folder in batches_in(Path(path)) if path is not None else ():
-            shutil.rmtree(folder)
+    """Remove what earlier runs of the job left on this machine, and nothing else.
+
+    Nothing is removed if any of it is in use.
+    """
+    kept = job.engine.checkpoint
+    with ExitStack() as held:
+
+        def hold(folder: LockedFolder) -> Path:
+            folder.acquire()
+            held.callback(folder.release)
+            return folder.path
+
+        here = [Path(path) for path in (job.sink.path, job.sink.current) if _is_here(path)]
+        sinks = [hold(SinkFolder(path)) for path in here if path.exists()]
+        if kept is not None and _is_here(kept):
+            folder = hold(CheckpointFolder(Path(kept)))
+            shutil.rmtree(folder / "query", ignore_errors=True)
+            shutil.rmtree(folder / "simulated", ignore_errors=True)
+            (folder / "betimes.json").unlink(missing_ok=True)
+        for sink in sinks:
+            for _, batch in batches_in(sink):
+                shutil.rmtree(batch)
+
+
+def _is_here(path: str | None) -> TypeGuard[str]:
+    return path is not None and "://" not in path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection
 
@@ -15,6 +16,7 @@ from betimes.cli.jobs.running.totals import Totals
 from betimes.cli.speaking import say
 from betimes.engine import DetectorStats
 from betimes.model import readable
+from betimes.model.duration import exact
 
 EVERY = 5.0
 """Seconds between two lines of progress without a terminal."""
@@ -31,6 +33,8 @@ class Reading(msgspec.Struct, frozen=True):
     attenuation: float | None = None
     """The mean of all detectors."""
     latency_final: float | None = None
+    late_by: int = 0
+    """By how much the latest event came too late."""
     rows_of: str = ""
     """What the count of rows covers, if not the whole stream."""
     waiting_for: str = ""
@@ -49,7 +53,8 @@ class Reading(msgspec.Struct, frozen=True):
         """A reading from those of the detectors."""
         slack = max((each.slack for each in stats), default=None)
         attenuation = sum(each.attenuation for each in stats) / len(stats) if stats else None
-        return cls(totals, slack, attenuation, latency_final, rows_of, waiting_for)
+        late_by = max((each.late_by for each in stats), default=0)
+        return cls(totals, slack, attenuation, latency_final, late_by, rows_of, waiting_for)
 
     def figures(self) -> dict[str, str]:
         totals = self.totals
@@ -141,7 +146,7 @@ class Progress:
             "found": f"{totals.tally.inserted:,}",
             "taken back": f"{totals.tally.deleted:,}",
             "remaining": _remaining(totals),
-            "late": f"{totals.tally.late:,}",
+            "late": _late(totals.tally.late, reading.late_by),
             "rejected": f"{totals.tally.rejected:,}",
             "known after": _average(totals.latency_provisional),
             "final after": _average(reading.latency_final),
@@ -173,6 +178,23 @@ def _time(value: float | None) -> str:
 
 def _average(value: float | None) -> str:
     return "-" if value is None else f"{readable(value)} on average"
+
+
+def _late(count: int, by: int) -> str:
+    """How many events were left out, and what would have been enough to handle them.
+
+    >>> _late(0, 0), _late(3, 0)
+    ('0', '3')
+    >>> _late(3, 90_000_000)
+    '3 left out, by up to 1.5 min; with late = "repair" and retention = "2 min" none would be'
+    """
+    if not by:
+        return f"{count:,}"
+    enough = exact(math.ceil(by / 60_000_000) * 60_000_000 if by > 60_000_000 else 2 * by)
+    return (
+        f'{count:,} left out, by up to {readable(by)}; with late = "repair" and '
+        f"retention = {enough!r} none would be".replace("'", '"')
+    )
 
 
 def _remaining(totals: Totals) -> str:

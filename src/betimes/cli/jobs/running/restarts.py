@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
@@ -21,7 +22,7 @@ from betimes.engine import CheckpointError, Hierarchy
 from betimes.host import HostState, Setup
 from betimes.host.folder import CheckpointFolder
 from betimes.model import StreamEndedError
-from betimes.model.fitting import check_identity, read_stored
+from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 
 FORMAT = 3
@@ -33,6 +34,8 @@ class Saved(msgspec.Struct):
     """Everything that a run needs to resume."""
 
     identity: Mapping[str, Facts]
+    owner: str
+    """The id of this checkpoint, by which its sink knows it."""
     host: HostState | None = None
     position: Position = Position()
     batch: int = 0
@@ -85,15 +88,15 @@ class Checkpoint:
 
     def new(self) -> Saved:
         """What to save before anything has happened."""
-        return Saved(self._identity.facts)
+        return Saved(self._identity.facts, uuid4().hex)
 
     def load(self) -> Saved | None:
         """What an earlier run left; refused if it is of another job or its stream has ended."""
-        stored = None if self._folder is None else self._folder.read(FILE)
-        if self._folder is None or stored is None:
+        data = None if self._folder is None else self._folder.read(FILE)
+        if self._folder is None or data is None:
             return None
         what = f"the checkpoint at {self._folder.path}"
-        saved = read_stored(stored, Saved, FORMAT, what, _INSTEAD)
+        saved = read_stored(data, Saved, FORMAT, what, _INSTEAD)
         check_identity(self._identity, saved.identity, what, _INSTEAD)
         if saved.ended:
             raise StreamEndedError(
@@ -104,7 +107,7 @@ class Checkpoint:
 
     def save(self, saved: Saved) -> None:
         if self._folder is not None:
-            self._folder.write(FILE, msgspec.msgpack.encode(saved))
+            self._folder.write(FILE, stored(saved))
 
     def forget(self) -> None:
         if self._folder is not None:

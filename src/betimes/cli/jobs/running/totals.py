@@ -19,8 +19,8 @@ class Totals(msgspec.Struct):
     batches: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
     """Changes of each kind. Locally, `late` counts late events whatever `late` says to do."""
-    finals: dict[str, tuple[int, float]] = {}
-    """For each detector, how many results became final, and their mean latency."""
+    finals: dict[str, int] = {}
+    """For each detector, how many results became final."""
 
     @property
     def standing(self) -> int:
@@ -33,33 +33,34 @@ class Totals(msgspec.Struct):
 
 
 class Meter:
-    """Counts changes and measures how long results took to become final."""
+    """Counts changes, and adds what the engine counts itself.
+
+    The counts of an engine are part of its checkpoint: they cover all runs, like those here.
+    """
 
     def __init__(self, totals: Totals) -> None:
         self.totals = totals
-        self._before = dict(totals.finals)
-        self._late_before = totals.tally.late
-        self._here: Counter[str] = Counter()
+        self._latencies: dict[str, float] = {}
 
     def count(self, rows: int, changes: pa.Table) -> None:
         self.totals.rows += rows
         self.totals.batches += 1
         self.totals.tally += Tally.of(changes)
-        self._here += finals_of(changes)
+        self.totals.finals = dict(Counter(self.totals.finals) + finals_of(changes))
 
     def read(self, stats: dict[str, DetectorStats]) -> None:
-        """Add what the engine has counted in this process."""
-        self.totals.tally.late = self._late_before + sum(each.late for each in stats.values())
-        self.totals.finals = dict(self._before)
-        for reading in together(stats.values()):
-            here = self._here[reading.detector]
-            if reading.latency_final is not None and here:
-                n, mean = self._before.get(reading.detector, (0, 0.0))
-                total = n * mean + here * reading.latency_final
-                self.totals.finals[reading.detector] = n + here, total / (n + here)
+        """Take over the counts of the engine."""
+        self.totals.tally.late = sum(each.late for each in stats.values())
+        self._latencies = {
+            reading.detector: reading.latency_final
+            for reading in together(stats.values())
+            if reading.latency_final is not None
+        }
 
     @property
     def latency_final(self) -> float | None:
-        count = sum(n for n, _ in self.totals.finals.values())
-        total = sum(n * mean for n, mean in self.totals.finals.values())
-        return total / count if count else None
+        """The mean of all results; those of a detector count as often as it has made some."""
+        counts = self.totals.finals
+        known = [(counts.get(name, 0), mean) for name, mean in self._latencies.items()]
+        count = sum(n for n, _ in known)
+        return sum(n * mean for n, mean in known) / count if count else None

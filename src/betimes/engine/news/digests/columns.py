@@ -19,7 +19,7 @@ from betimes.engine.news.digests.pieces import (
     Digests,
     piece_of,
 )
-from betimes.model.batch import in_one
+from betimes.model.sifting import in_one
 
 Ints = npt.NDArray[np.int64]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,12 +34,6 @@ _SIGMA = np.array(
         [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
     ]
 )
-_MIXED = np.array(
-    [
-        [0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15],
-        [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14],
-    ]
-)  # fmt: skip
 _BLOCK = 16
 """Words in a block."""
 _PARAMETERS = np.uint64(0x01010000 ^ 12)
@@ -48,11 +44,31 @@ _R32, _R24, _R16, _R63, _L32, _L40, _L48, _L1 = (
 
 
 @compiled
+def _mix(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:
+    """The function G: mixes two words of the message into four of the state."""
+    a += b + x
+    d ^= a
+    d = d >> _R32 | d << _L32
+    c += d
+    b ^= c
+    b = b >> _R24 | b << _L40
+    a += b + y
+    d ^= a
+    d = d >> _R16 | d << _L48
+    c += d
+    b ^= c
+    b = b >> _R63 | b << _L1
+    return a, b, c, d
+
+
+@compiled
 def digest(words: Words, found: Words) -> None:
-    """The digest of each column of words: its first 8 bytes, and 4 more in the second row."""
+    """The digest of each column of words: its first 8 bytes, and 4 more in the second row.
+
+    The state is sixteen variables, not an array, so that it can stay in registers.
+    """
     count, length = words.shape[1], words.shape[0]
-    v, h = np.empty(16, np.uint64), np.empty(8, np.uint64)
-    block = np.empty(_BLOCK, np.uint64)
+    h, m = np.empty(8, np.uint64), np.empty(_BLOCK, np.uint64)
     for n in range(count):
         for i in range(8):
             h[i] = _IV[i]
@@ -61,28 +77,29 @@ def digest(words: Words, found: Words) -> None:
         while low < length:
             high = min(low + _BLOCK, length)
             for i in range(_BLOCK):
-                block[i] = words[low + i, n] if low + i < high else np.uint64(0)
-            for i in range(8):
-                v[i], v[i + 8] = h[i], _IV[i]
-            v[12] ^= np.uint64(8 * high)
+                m[i] = words[low + i, n] if low + i < high else np.uint64(0)
+            a0, a1, a2, a3, b0, b1, b2, b3 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]
+            c0, c1, c2, c3 = _IV[0], _IV[1], _IV[2], _IV[3]
+            d0, d1, d2, d3 = _IV[4] ^ np.uint64(8 * high), _IV[5], _IV[6], _IV[7]
             if high == length:
-                v[14] = ~v[14]
+                d2 = ~d2
             for turn in range(12):
-                for i in range(8):
-                    a, b, c, d = _MIXED[i, 0], _MIXED[i, 1], _MIXED[i, 2], _MIXED[i, 3]
-                    v[a] += v[b] + block[_SIGMA[turn, 2 * i]]
-                    x = v[d] ^ v[a]
-                    v[d] = x >> _R32 | x << _L32
-                    v[c] += v[d]
-                    x = v[b] ^ v[c]
-                    v[b] = x >> _R24 | x << _L40
-                    v[a] += v[b] + block[_SIGMA[turn, 2 * i + 1]]
-                    x = v[d] ^ v[a]
-                    v[d] = x >> _R16 | x << _L48
-                    v[c] += v[d]
-                    x = v[b] ^ v[c]
-                    v[b] = x >> _R63 | x << _L1
-            for i in range(8):
-                h[i] ^= v[i] ^ v[i + 8]
+                s = _SIGMA[turn]
+                a0, b0, c0, d0 = _mix(a0, b0, c0, d0, m[s[0]], m[s[1]])
+                a1, b1, c1, d1 = _mix(a1, b1, c1, d1, m[s[2]], m[s[3]])
+                a2, b2, c2, d2 = _mix(a2, b2, c2, d2, m[s[4]], m[s[5]])
+                a3, b3, c3, d3 = _mix(a3, b3, c3, d3, m[s[6]], m[s[7]])
+                a0, b1, c2, d3 = _mix(a0, b1, c2, d3, m[s[8]], m[s[9]])
+                a1, b2, c3, d0 = _mix(a1, b2, c3, d0, m[s[10]], m[s[11]])
+                a2, b3, c0, d1 = _mix(a2, b3, c0, d1, m[s[12]], m[s[13]])
+                a3, b0, c1, d2 = _mix(a3, b0, c1, d2, m[s[14]], m[s[15]])
+            h[0] ^= a0 ^ c0
+            h[1] ^= a1 ^ c1
+            h[2] ^= a2 ^ c2
+            h[3] ^= a3 ^ c3
+            h[4] ^= b0 ^ d0
+            h[5] ^= b1 ^ d1
+            h[6] ^= b2 ^ d2
+            h[7] ^= b3 ^ d3
             low = high
         found[0, n], found[1, n] = h[0], h[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from hashlib import blake2b
 from struct import Struct
@@ -35,7 +36,10 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
 
 def encode(content: object) -> bytes:
     """Data as bytes that are equal if and only if the data is."""
-    return _ENCODER.encode(content)
+    try:
+        return _ENCODER.encode(content)
+    except UnicodeEncodeError:  # half of a surrogate pair: there is no such text in UTF-8
+        return json.dumps(content, default=_plain, sort_keys=True).encode()
 
 
 def piece_of_bytes(data: bytes) -> bytes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import Outputs, Place
+from betimes.engine.snapshots.weights import weight_of_outputs
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -35,14 +36,18 @@ class Knows(Protocol):
 class CodedEvents:
     """Events in order, in the form that the compiled loop takes."""
 
-    __slots__ = ("_known", "events", "values")
+    __slots__ = ("_known", "_room", "events", "values")
 
-    def __init__(self, events: Ints, values: Floats, known: Knows) -> None:
+    def __init__(
+        self, events: Ints, values: Floats, known: Knows, room: tuple[Ints, Floats] | None = None
+    ) -> None:
         self.events = events
         """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
         self.values = values
         """What conditions compare of each."""
         self._known = known
+        self._room = room
+        """Larger arrays that begin with these, so that others can follow without a copy."""
 
     def __len__(self) -> int:
         return int(self.events.shape[1])
@@ -73,8 +78,13 @@ class CodedEvents:
         return self
 
     def joined(self, more: CodedEvents) -> CodedEvents:
-        events = np.concatenate((self.events, more.events), axis=1)
-        return CodedEvents(events, np.concatenate((self.values, more.values), axis=1), self._known)
+        count = len(self)
+        end = count + len(more)
+        if self._room is None or end > self._room[0].shape[1]:
+            self._room = _roomy(self.events, 2 * end), _roomy(self.values, 2 * end)
+        events, values = self._room
+        events[:, count:end], values[:, count:end] = more.events, more.values
+        return CodedEvents(events[:, :end], values[:, :end], self._known, self._room)
 
     def state_of(self) -> tuple[Ints, Floats]:
         """Everything needed to resume elsewhere."""
@@ -100,6 +110,12 @@ class CodedEvents:
             same = slice(before, int(ts.searchsorted(time, side="right")))
             before += int(self.events[ARRIVAL, same].searchsorted(tie))
         return before
+
+
+def _roomy(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    larger = np.empty((array.shape[0], size), array.dtype)
+    larger[:, : array.shape[1]] = array
+    return larger
 
 
 def in_order(events: Ints, place: Callable[[int], Place] | None) -> Ints | None:
@@ -129,6 +145,12 @@ class ColumnSegment(msgspec.Struct):
     undo: Ints
     outputs: list[Outputs] = []
     """What they made, in pieces; the key of each is its number."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes, without the payloads of its events."""
+        arrays = self.events.nbytes + self.own.nbytes + self.undo.nbytes
+        return int(arrays) + sum(map(weight_of_outputs, self.outputs))
 
     def give_up(self, todo: npt.NDArray[np.bool_]) -> list[Outputs]:
         """Outputs of these keys are no longer held; return them."""

@@ -38,6 +38,8 @@ class Interned:
 
     def read(self, batch: EventBatch, bits: Ints) -> Floats:
         """One row per column, with NaN for null; `bits` says which steps each event fits."""
+        if not self._program.columns:
+            return np.empty((0, len(batch)))
         before = self._seen.copy()
         try:
             return self._read(batch, bits)
@@ -72,15 +74,23 @@ class Interned:
         return found
 
     def _floats(self, batch: EventBatch, name: str) -> Floats | None:
-        """A column of floats, without looking at each value; None if it is not one."""
+        """A column of numbers, without looking at each value; None if it is not one."""
         payload = batch.payload
         if name not in self._program.numeric or not isinstance(payload, pa.Table):
             return None
-        if name not in payload.column_names or not pa.types.is_floating(payload[name].type):
+        if name not in payload.column_names:
+            return None
+        column = payload[name]
+        if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+            numbers = column.to_numpy()
+            if not -_EXACT <= numbers.min() <= numbers.max() <= _EXACT:
+                return None
+        elif pa.types.is_floating(column.type):
+            numbers = column.to_numpy()
+        else:
             return None
         self._note_kind(name, [0.0])
-        numbers: Floats = payload[name].to_numpy().astype(np.float64)
-        return numbers
+        return numbers.astype(np.float64)
 
     def _column(self, batch: EventBatch, name: str, bits: Ints) -> list[Any]:
         """The values of a column; events whose steps read it must have it."""

@@ -49,7 +49,7 @@ class ColumnArrivals(Arrivals):
         columns: EventBatch,
         at: Ints,
         wanted: Ints,
-        parts: list[tuple[EventBatch, Ints]],
+        parts: list[tuple[EventBatch, Ints | slice]],
         found: Ints,
         own: Floats,
         failed: int,
@@ -89,6 +89,16 @@ class Reader:
         self.interned.drop()
         return self._arrivals(read, columns, at, event)
 
+    def nothing(
+        self, columns: EventBatch, at: Ints, event: Callable[[int], Event]
+    ) -> ColumnArrivals:
+        """The same if the pattern takes none of the types that arrive."""
+        self.keys.drop()
+        self.interned.drop()
+        found = np.empty((kernel.N_EVENT, 0), np.int64)
+        own = np.empty((len(self._program.columns), 0))
+        return ColumnArrivals(columns, at, NOTHING, [], found, own, 0, event)
+
     def join(self, arrivals: ColumnArrivals, joined: Joined, *, grouped: bool) -> ColumnArrivals:
         """The same with outputs of other stages among them."""
         outputs = joined.outputs
@@ -101,8 +111,10 @@ class Reader:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         split = len(arrivals.wanted)
-        parts = [(part, place[rows]) for part, rows in arrivals.parts]
-        parts += [(part, place[split + rows]) for part, rows in more.parts]
+        parts: list[tuple[EventBatch, Ints | slice]] = [
+            (part, place[:split][rows]) for part, rows in arrivals.parts
+        ]
+        parts += [(part, place[split:][rows]) for part, rows in more.parts]
         row = {index: n for n, index in enumerate(joined.now.tolist())}
 
         def event(index: int) -> Event:
@@ -123,15 +135,17 @@ class Reader:
     ) -> ColumnArrivals:
         self._failed = 0
         batch, rows, groups = read
-        if len(batch) <= FEW:
+        if len(batch.ts) <= FEW:
             batch = in_rows(batch)
         mine, bits, part, own = self._read(batch)
-        wanted = rows[mine]
-        keys = key_codes(self._node, self.keys, part, None if groups is None else groups.take(mine))
+        wanted = rows
+        if part is not batch:
+            wanted, groups = rows[mine], None if groups is None else groups.take(mine)
         found = np.empty((kernel.N_EVENT, len(wanted)), np.int64)
-        found[kernel.TS], found[kernel.ARRIVAL], found[kernel.KEY] = part.ts, at[wanted], keys
-        found[kernel.TAKE], found[kernel.KILL], found[kernel.AT] = bits[0], bits[1], -1
-        parts = [(part, np.arange(len(part)))]
+        found[kernel.TS], found[kernel.ARRIVAL] = part.ts, at[wanted]
+        found[kernel.KEY] = key_codes(self._node, self.keys, part, groups)
+        found[kernel.TAKE : kernel.KILL + 1], found[kernel.AT] = bits, -1
+        parts: list[tuple[EventBatch, Ints | slice]] = [(part, slice(None))]
         return ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
 
     def keep(self, arrivals: ColumnArrivals) -> None:
@@ -148,7 +162,7 @@ class Reader:
         """
         try:
             wanted, bits = self._program.read(batch)
-            part = batch if len(wanted) == len(batch) else batch.take(wanted)
+            part = batch if len(wanted) == len(batch.ts) else batch.take(wanted)
             return wanted, bits, part, self.interned.read(part, bits)
         except PatternError as error:
             if len(batch) == 1 and self._skips:

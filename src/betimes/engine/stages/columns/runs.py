@@ -77,7 +77,7 @@ class PartialMatches:
 
     def _all(self, step: Callable[[], int]) -> tuple[Ints, Ints]:
         counts = self._counts
-        counts[[kernel.NOW, kernel.MATCHES, kernel.UNDONE]] = 0
+        counts[kernel.MATCHES : kernel.NOW + 1] = 0
         while (answer := step()) != kernel.DONE:
             if answer == kernel.TOO_MANY:
                 limit = self.program.config[kernel.LIMIT]

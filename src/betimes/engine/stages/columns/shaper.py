@@ -1,9 +1,11 @@
-"""Payloads of the matches of compiled patterns, many at once."""
+"""Payloads of the matches of compiled patterns, one by one or many at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from betimes.model.batch import EventBatch
@@ -18,22 +20,57 @@ class Shaper:
     def __init__(self, pattern: Pattern, program: Program) -> None:
         _, self._shape = pattern.shapes()["match"]
         self._program = program
-        self._plain = pattern.select is None and all(len(step.takes) == 1 for step in program.steps)
+        takes = [step.takes for step in program.steps]
+        self._names = [each[0][0] for each in takes] if all(len(t) == 1 for t in takes) else None
+        """The names of the steps; None if a step has alternatives."""
+        self._everything = pattern.select is None
+        self._selected = pattern.selected_columns() or {}
 
     def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]] | pa.Table:
         """The payloads of matches, from the events of each step."""
-        if self._plain and all(isinstance(batch.payload, pa.Table) for batch in bound):
-            columns: dict[str, Any] = {}
-            for step, batch in zip(self._program.steps, bound, strict=True):
-                columns[f"{step.name}.ts"] = pa.array(batch.ts)
+        table = self._table(bound)
+        if table is not None:
+            return table
+        return [*map(self.payload, zip(*(batch.rows() for batch in bound), strict=True))]
+
+    def payload(self, events: Sequence[Event]) -> dict[str, Any]:
+        """The payload of one match, from the event of each step."""
+        names = self._names or [self._program.name(at, event) for at, event in enumerate(events)]
+        return self._shape([*zip(names, events, strict=True)], events[-1].ts)
+
+    def _table(self, bound: list[EventBatch]) -> pa.Table | None:
+        """Columns, if the events have them, and nothing has to be computed."""
+        if self._names is None or not all(isinstance(each.payload, pa.Table) for each in bound):
+            return None
+        columns: dict[str, Any] = {}
+        if self._everything:
+            for step, batch in zip(self._names, bound, strict=True):
+                columns[f"{step}.ts"] = pa.array(batch.ts)
                 assert isinstance(batch.payload, pa.Table)
                 for column in batch.payload.column_names:
                     if column != "ts":
-                        columns[f"{step.name}.{column}"] = batch.payload[column]
+                        columns[f"{step}.{column}"] = batch.payload[column]
             return pa.table(columns)
-        rows = zip(*(self._named(at, batch) for at, batch in enumerate(bound)), strict=True)
-        return [self._shape(pairs, pairs[-1][1].ts) for pairs in rows]
+        by_name = dict(zip(self._names, bound, strict=True))
+        for name, (step, column) in self._selected.items():
+            found = _column(by_name[step], column)
+            if found is None:
+                return None
+            columns[name] = found
+        return pa.table(columns) if columns else None
 
-    def _named(self, at: int, batch: EventBatch) -> list[tuple[str, Event]]:
-        """The events bound to a step, each with the name of the alternative that it matches."""
-        return list(zip(self._program.names(at, batch), batch.rows(), strict=True))
+
+def _column(batch: EventBatch, name: str) -> Any:
+    """A column whose values an expression would not change; None if there is no such column."""
+    if name == "ts":
+        return pa.array(batch.ts)
+    assert isinstance(batch.payload, pa.Table)
+    if name not in batch.payload.column_names:
+        return None
+    column = batch.payload[name]
+    kind = column.type
+    if pa.types.is_floating(kind):
+        # In expressions, NaN is null; in an array, null is NaN.
+        return None if np.isnan(column.to_numpy()).any() else column
+    plain = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind)
+    return column if plain else None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.snapshots.weights import ROW, weight_of_batch, weight_of_event
+from betimes.model import stored
 from betimes.model.batch import EventBatch, in_rows
+from betimes.model.coded import pick
+from betimes.model.event import Event
 from betimes.model.payloads import read, written
 
 Ints = npt.NDArray[np.int64]
@@ -31,18 +35,79 @@ class Chunk(NamedTuple):
         return Chunk(self.numbers[rows], self.batch.take(rows))
 
 
-class Shelf:
-    """Events whose payloads have one shape, in chunks."""
+class Shelf(Protocol):
+    """Events whose payloads have one shape."""
+
+    def put(self, numbers: Ints, batch: EventBatch) -> None:
+        """Keep events."""
+
+    def find(self, numbers: Ints) -> EventBatch:
+        """The events with these numbers, in this order."""
+
+    def rows(self, numbers: Ints) -> list[Event]:
+        """The same, one by one."""
+
+    def forget(self, before: int, bound: Ints) -> None:
+        """Of the events before a number, keep only those that are bound."""
+
+    def chunks(self) -> list[Chunk]:
+        """All events."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+
+    def __len__(self) -> int: ...
+
+
+class Rows:
+    """Events with dictionaries as payloads, one by one."""
 
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
+        self._events: dict[int, Event] = {}
+
+    def put(self, numbers: Ints, batch: EventBatch) -> None:
+        self._events.update(zip(numbers.tolist(), batch.rows(), strict=True))
+
+    def find(self, numbers: Ints) -> EventBatch:
+        return EventBatch.from_rows(self.rows(numbers))
+
+    def rows(self, numbers: Ints) -> list[Event]:
+        return pick(self._events, numbers.tolist())
+
+    def forget(self, before: int, bound: Ints) -> None:
+        kept = set(bound.tolist())
+        self._events = {
+            number: event
+            for number, event in self._events.items()
+            if number >= before or number in kept
+        }
+
+    def chunks(self) -> list[Chunk]:
+        numbers = np.array(list(self._events), np.int64)
+        return [Chunk(numbers, self.find(numbers))] if len(numbers) else []
+
+    @property
+    def weight(self) -> int:
+        event = next(iter(self._events.values()), None)
+        return 0 if event is None else len(self) * (ROW + weight_of_event(event))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+
+class Tables:
+    """Events with tables of the same columns as payloads, in chunks."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
 
     def put(self, numbers: Ints, batch: EventBatch) -> None:
         """Keep events; join the newest chunks, so that each is larger than all after it.
 
         So there are few of them, and with n events, each is copied at most log2(n) times.
         """
-        chunks = self.chunks
+        chunks = self._chunks
         chunks.append(Chunk(numbers, batch))
         low, size = len(chunks) - 1, len(batch)
         while low and len(chunks[low - 1].numbers) <= 2 * size:
@@ -52,16 +117,15 @@ class Shelf:
             chunks[low:] = [_joined(chunks[low:])]
 
     def find(self, numbers: Ints) -> EventBatch:
-        """The events with these numbers, in this order."""
-        if len(self.chunks) == 1:
-            (chunk,) = self.chunks
+        if len(self._chunks) == 1:
+            (chunk,) = self._chunks
             return chunk.batch.take(chunk.numbers.searchsorted(numbers))
-        firsts = np.array([chunk.numbers[0] for chunk in self.chunks])
+        firsts = np.array([chunk.numbers[0] for chunk in self._chunks])
         which = firsts.searchsorted(numbers, side="right") - 1
         parts: list[EventBatch] = []
         places = []
         for at in np.unique(which).tolist():
-            chunk, mine = self.chunks[at], np.flatnonzero(which == at)
+            chunk, mine = self._chunks[at], np.flatnonzero(which == at)
             parts.append(chunk.batch.take(chunk.numbers.searchsorted(numbers[mine])))
             places.append(mine)
         if len(parts) == 1:
@@ -69,13 +133,22 @@ class Shelf:
         return EventBatch.concat(parts).take(_inverse(places))
 
     def forget(self, before: int, bound: Ints) -> None:
-        """Of the events before a number, keep only those that are bound."""
-        old = [chunk for chunk in self.chunks if chunk.numbers[0] < before]
+        old = [chunk for chunk in self._chunks if chunk.numbers[0] < before]
         kept = [part for chunk in old if len((part := chunk.part(before, bound)).numbers)]
-        self.chunks = ([_joined(kept)] if kept else []) + self.chunks[len(old) :]
+        self._chunks = ([_joined(kept)] if kept else []) + self._chunks[len(old) :]
+
+    def rows(self, numbers: Ints) -> list[Event]:
+        return self.find(numbers).rows()
+
+    def chunks(self) -> list[Chunk]:
+        return self._chunks
+
+    @property
+    def weight(self) -> int:
+        return sum(int(c.numbers.nbytes) + weight_of_batch(c.batch) for c in self._chunks)
 
     def __len__(self) -> int:
-        return sum(len(chunk.numbers) for chunk in self.chunks)
+        return sum(len(chunk.numbers) for chunk in self._chunks)
 
 
 class Store:
@@ -90,21 +163,21 @@ class Store:
 
     def put(self, batch: EventBatch) -> Ints:
         """Keep events; return their numbers, which increase."""
-        payload, shelf = batch.payload, 0
+        payload, count = batch.payload, len(batch.ts)
+        if not count:
+            return np.empty(0, np.int64)
         shape = payload.schema if isinstance(payload, pa.Table) else None
-        if len(batch):
-            known = self._shapes.get(shape)
-            if known is None:
-                known = min(len(self._shelves), _SHELVES - 1)
-                if len(self._shelves) < _SHELVES:
-                    self._shelves.append(Shelf())
-                self._shapes[shape] = known
-            shelf = known
-        numbers = self.next + np.arange(len(batch)) * _SHELVES + shelf
-        self.next += len(batch) * _SHELVES
-        self._size += len(batch)
-        if len(batch):
-            self._shelves[shelf].put(numbers, batch)
+        shelf = self._shapes.get(shape)
+        if shelf is None:
+            shelf = min(len(self._shelves), _SHELVES - 1)
+            if len(self._shelves) < _SHELVES:
+                self._shelves.append(Rows() if shape is None else Tables())
+            self._shapes[shape] = shelf
+        end = self.next + count * _SHELVES
+        numbers = np.arange(self.next + shelf, end, _SHELVES)
+        self.next = end
+        self._size += count
+        self._shelves[shelf].put(numbers, batch)
         return numbers
 
     def find(self, numbers: Ints) -> EventBatch:
@@ -122,12 +195,22 @@ class Store:
         ]
         return EventBatch.concat(parts).take(_inverse(places))
 
+    def rows(self, numbers: Ints) -> list[Event]:
+        """The same, one by one."""
+        if len(self._shelves) == 1:
+            return self._shelves[0].rows(numbers)
+        return self.find(numbers).rows()
+
     def forget(self, before: int, bound: Ints) -> None:
         """Of the events before a number, keep only those that are bound."""
         bound = np.unique(bound)
         for shelf in self._shelves:
             shelf.forget(before, bound)
         self._size = self._kept = sum(map(len, self._shelves))
+
+    def weight_of_one(self) -> int:
+        """About how many bytes an event takes."""
+        return sum(shelf.weight for shelf in self._shelves) // max(self._size, 1)
 
     @property
     def crowded(self) -> bool:
@@ -139,7 +222,7 @@ class Store:
         chunks = [
             (at, c.numbers, c.batch.ts, c.batch.codes, c.batch.types, written(c.batch.payload))
             for at, shelf in enumerate(self._shelves)
-            for c in shelf.chunks
+            for c in shelf.chunks()
         ]
         return {"next": self.next, "chunks": chunks}
 
@@ -147,11 +230,14 @@ class Store:
         """Resume from what `state_of` kept."""
         self.next = kept["next"]
         for at, numbers, ts, codes, types, payload in kept["chunks"]:
-            while len(self._shelves) <= at:
-                self._shelves.append(Shelf())
-            batch = EventBatch(ts, codes, types, read(payload))
-            self._shelves[at].chunks.append(Chunk(numbers, batch))
+            batch = stored.batch(ts, codes, types, read(payload), "kept events")
+            stored.require(len(numbers) == len(ts), "numbers of kept events are missing")
+            numbers = stored.increasing(numbers, "the numbers of kept events")
+            stored.require(0 <= at < _SHELVES, "kept events are on no shelf")
             shape = batch.payload.schema if isinstance(batch.payload, pa.Table) else None
+            while len(self._shelves) <= at:
+                self._shelves.append(Rows() if shape is None else Tables())
+            self._shelves[at].put(numbers, batch)
             self._shapes.setdefault(shape, at)
         self._size = self._kept = sum(map(len, self._shelves))
 

@@ -22,15 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.digests import encode
-from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Output, Outputs, Place, Places, Remembered
+from betimes.engine.news.outputs import TIME, Output, Outputs, Place, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.below import Known
+from betimes.engine.stages.columns.committing import Committing
+from betimes.engine.stages.columns.failing import LeftOut
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
-from betimes.engine.stages.columns.shaper import Shaper
+from betimes.engine.stages.columns.stored import check_columns
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.tactic import (
     END,
@@ -42,11 +43,10 @@ from betimes.engine.stages.tactic import (
     Told,
 )
 from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.batch import EventBatch
 from betimes.model.event import Event
-from betimes.patterns import kernel
+from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
-from betimes.patterns.kernel import ARRIVAL, AT, KEY, N_EVENT, NUMBER, TS
+from betimes.patterns.kernel import AT, KEY, N_EVENT, NUMBER
 
 SHORT = 512
 """A segment with fewer events is continued by the next batch."""
@@ -55,7 +55,7 @@ SHORT = 512
 class ColumnTactic:
     """Runs a compiled pattern over columns.
 
-    Each attribute is one part of that: reading, waiting, matching, keeping payloads, shaping.
+    Each attribute is one part of that: reading, waiting, matching, keeping payloads, committing.
     """
 
     weighs = False
@@ -70,11 +70,11 @@ class ColumnTactic:
         skips = setting.options.errors == "skip"
         self._reader = Reader(node, self._program, setting.counts, skips=skips)
         self._keys = self._reader.keys
+        self._left_out = LeftOut(setting, self._keys)
         self._runs = PartialMatches(self._program, node.name)
         self._store = Known()
         self._below = FromBelow()
-        self._type, _ = node.pattern.shapes()["match"]
-        self._shaper = Shaper(node.pattern, self._program)
+        self._committing = Committing(setting, self._program, self._store, self._keys)
         nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
         self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
         self._segments: list[ColumnSegment] = []
@@ -100,6 +100,8 @@ class ColumnTactic:
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]
 
+        if not any(on):
+            return self._reader.nothing(columns, at, event)
         few = len(inputs.batch) <= FEW
         events = inputs.part_in_rows(on) if few else inputs.part(on)
         found = Read(events, inputs.among(on, sees), inputs.groups_of(on))
@@ -125,6 +127,7 @@ class ColumnTactic:
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
         self._below.hand_out(rows)
         taken, mine = self._waiting.take_some(rows)
+        self._setting.counts.handled += len(rows) - len(taken)  # those that fit no step
         taken.events[AT] = at if mine is None else at[mine]
         return taken, rows if mine is None else rows[mine]
 
@@ -147,9 +150,13 @@ class ColumnTactic:
         behind = self._behind(events)
         went_back = bool(behind or self._disturbed)
         if went_back:
+            self._setting.counts.handled += behind
             yield self._go_back(events.part(0, behind))
         if behind < len(events):
             yield self._append(events.part(behind, len(events)))
+        while stumbled := self._left_out.stumbled():
+            self._disturbed, went_back = stumbled, True
+            yield self._go_back(events.part(0, 0), try_again=False)
         time = moment.time
         waits = self._program.holds_back or (time == END and not self._program.uniform)
         if waits and self._segments and (went_back or time > self._passed):
@@ -160,7 +167,7 @@ class ColumnTactic:
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
             told = np.empty((N_EVENT, len(keys)), np.int64)
             told[KEY], told[AT] = keys, moment.last
-            yield self._commit(matches, told, segment)
+            yield self._publish(matches, told, segment)
 
     def _behind(self, events: CodedEvents) -> int:
         """How many of the events come before the last handled one, or before time that passed."""
@@ -186,9 +193,9 @@ class ColumnTactic:
         numbered = segment.numbered(handled, mixed=self._store.mixed)
         matches, undo = self._runs.handle(numbered, events.values, segment.stamp)
         segment.undo = np.concatenate((segment.undo, undo), axis=1)
-        return self._commit(matches, events.events, segment)
+        return self._publish(matches, events.events, segment)
 
-    def _go_back(self, late: CodedEvents) -> ColumnReplay:
+    def _go_back(self, late: CodedEvents, *, try_again: bool = True) -> ColumnReplay:
         """Put late events in their places, and handle their keys again from there on."""
         began, counts, events = self._setting.time(), self._setting.counts, late.events
         firsts = [first for first, _, _ in self._disturbed.values()]
@@ -207,11 +214,18 @@ class ColumnTactic:
         old = Outputs.concat(undone)
         self._outputs.unmake(old)
         made = []
+        if try_again:
+            self._left_out.try_again(affected, todo, self._last)
         for segment in affected:
+            handled, values = segment.events, segment.own
             numbered = segment.numbered(0, mixed=self._store.mixed)
-            matches, undo = self._runs.handle(numbered, segment.own, segment.stamp, todo)
+            others = self._left_out.others(handled)
+            if others is not None:
+                numbered, handled = numbered[:, others], handled[:, others]
+                values = values[:, others]
+            matches, undo = self._runs.handle(numbered, values, segment.stamp, todo)
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
-            made.append(self._commit(matches, segment.events, segment))
+            made.append(self._publish(matches, handled, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
         self._compare(replay, old, Outputs.concat(made), affected)
         replay.why = self._why(replay.gone, events)
@@ -256,62 +270,24 @@ class ColumnTactic:
             self._segments[number].insert(late.pick(np.flatnonzero(at == number)), self._store)
         return int(at.min())
 
+    def _publish(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
+        """The outputs of matches, without those whose payload cannot be made."""
+        try:
+            return self._commit(matches, handled, segment)
+        except PatternError:
+            number = next(n for n, each in enumerate(self._segments) if each is segment)
+            committing = self._committing
+            good = self._left_out.sift(
+                matches, handled, number, committing.payloads, committing.place
+            )
+            return self._commit(good, handled, segment)
+
     def _commit(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
-        """The outputs of matches that these events completed."""
-        count = matches.shape[1]
-        if not count:
-            return NO_OUTPUTS
-        told = handled[:, matches[kernel.TOLD]]
-        bound = self._bound(matches[kernel.EVENTS :])
-        last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
-        types = last.type_names() if self._program.uniform else self._tellers(told, due)
-        timed = due >= 0
-        causes = told[[TS, NUMBER, KEY, ARRIVAL]]
-        if timed.any():
-            for number in np.flatnonzero(timed).tolist():
-                at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-            nobody = np.full(count, -1)
-            causes = np.where(timed, np.stack((due, nobody, told[KEY], nobody)), causes)
-        places = self._places(causes)
-        values, codes = self._keys.values, told[KEY]
-
-        payload = self._shaper.payloads(bound)
-        events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
-        outputs = self._outputs.make_columns(events, causes, places, types, at, values, codes)
-        segment.outputs.append(outputs)
+        """The outputs of matches that these events completed, which the segment remembers."""
+        outputs = self._committing.commit(matches, handled)
+        if len(outputs):
+            segment.outputs.append(outputs)
         return outputs
-
-    def _bound(self, numbers: Ints) -> list[EventBatch]:
-        """The events that are bound to each step."""
-        if self._store.mixed:
-            return [self._store.find(step) for step in numbers]
-        every, count = self._store.find(numbers.ravel()), numbers.shape[1]
-        return [every.part(low, low + count) for low in range(0, len(every), count)]
-
-    def _places(self, causes: Ints) -> Places:
-        """The places of causes: of input events, of outputs of other stages, of time."""
-        values = self._keys.values
-
-        def one(ts: int, number: int, key: int, arrival: int) -> Place:
-            if number < 0:
-                return ts, TIME, encode(values[key])
-            made = self._store.derived(number)
-            return (ts, 0, arrival) if made is None else made[1]
-
-        if self._store.mixed:
-            # At once: what is taken back later has no place any more.
-            return [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
-        return lambda: [one(*cause) for cause in zip(*causes.tolist(), strict=True)]
-
-    def _tellers(self, told: Ints, due: Ints) -> list[str]:
-        """The types of what completed matches: an event, or time."""
-        found = ["time"] * len(due)
-        rows = np.flatnonzero(due < 0)
-        if len(rows):
-            names = self._store.find(told[NUMBER, rows]).type_names()
-            for row, name in zip(rows.tolist(), names, strict=True):
-                found[row] = name
-        return found
 
     # Memory
 
@@ -326,6 +302,7 @@ class ColumnTactic:
         numbers.append(self._waiting.events.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.next)
         self._store.forget(needed, bound)
+        self._left_out.forget(needed)
 
     def forget(self, before: int) -> Iterable[Outputs]:
         count = 0
@@ -334,6 +311,10 @@ class ColumnTactic:
         gone = self._segments[:count]
         del self._segments[:count]
         return [outputs for segment in gone for outputs in segment.outputs]
+
+    def history(self) -> list[tuple[int, int]]:
+        each = self._store.weight_of_one()
+        return [(s.start[0], s.weight + each * s.events.shape[1]) for s in self._segments]
 
     @property
     def remembered(self) -> int:
@@ -360,10 +341,12 @@ class ColumnTactic:
             "store": self._store.state_of(),
             "waiting": self._waiting.state_of(),
             "below": self._below.state_of(),
+            "left_out": self._left_out.state_of(),
             "numbers": (self._stamp, self._passed, self._last),
         }
 
     def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+        check_columns(kept, self._program)
         self._segments = [
             ColumnSegment(stamp, start, events, own, undo, [outputs.next(count)])
             for stamp, start, events, own, undo, count in kept["segments"]
@@ -373,6 +356,7 @@ class ColumnTactic:
         self._reader.interned.resume(kept["interned"])
         self._store.resume(kept["store"])
         self._below.resume(kept["below"])
+        self._left_out.resume(kept["left_out"])
         rows, waiting = kept["waiting"]
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)

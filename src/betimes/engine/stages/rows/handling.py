@@ -33,21 +33,20 @@ from betimes.engine.stages.rows.detectors import Detectors
 from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
-from betimes.model.coded import pick
 from betimes.model.event import Event
 
 
 class RowReplay(Replay):
-    """A replay that looks up arrivals only if something was made."""
+    """A replay that looks up arrivals only if something new was made."""
 
-    silent: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
-    """Events that made nothing, and whose arrivals have not been looked up yet."""
+    handed: list[tuple[EventRows, list[int]]] = msgspec.field(default_factory=list)
+    """Events whose arrivals have not been looked up yet."""
 
     def newest(self) -> int:
         """The newest arrival so far."""
-        for events, rows in self.silent:
-            self.at = max(self.at, *map(events.at.item, rows))
-        self.silent.clear()
+        for events, rows in self.handed:
+            self.at = max([self.at, *map(events.at.item, rows)])
+        self.handed.clear()
         return self.at
 
 
@@ -61,12 +60,14 @@ class When:
     def made(self, row: int) -> int:
         """When something could be made from this event."""
         at, newest = self._at.item(row), self._newest.item(row)
-        if self._keys is None or newest == at:
+        keys = self._keys
+        if keys is None or newest == at:
             return newest
-        later = (self._at[:row] > at).nonzero()[0]
-        key, keys = self._keys[row], pick(self._keys, later.tolist())
-        mine = zip(self._at[later].tolist(), keys, strict=True)
-        return max((when for when, other in mine if other == key), default=at)
+        # Few events have come later than one that they precede, and these are not far away.
+        low = int(self._newest.searchsorted(at, side="right"))
+        when, key = self._at, keys[row]
+        later = (when[low:row] > at).nonzero()[0].tolist()
+        return max([at, *(when.item(low + n) for n in later if keys[low + n] == key)])
 
     def known(self, row: int) -> int:
         """When all earlier events of its key were known; -1 if there is none."""
@@ -94,6 +95,8 @@ class Handling:
         self._reopened: set[Any] = set()
         """Keys that went back in this batch: deadlines that have passed have to pass again."""
         self._is_batch = setting.node.maker.kind == "batch"
+        self._simple = not (self.timed or self._is_batch)
+        """Whether its detectors only know events, which they get one by one."""
         self._setting = setting
         self._outputs = setting.outputs
         self._failures = setting.failures
@@ -137,6 +140,8 @@ class Handling:
         segment.extend(events)
         self.history.last = events.place(len(events) - 1)
         self._setting.counts.handled += len(events)
+        if not made.rows:
+            return
         make = self._outputs.make
         for number, items in _by_row(made):
             key = events.key(number)
@@ -149,6 +154,37 @@ class Handling:
             mine += [make(event, n, place, cause, at, key) for n, event in enumerate(items)]
             segment.outputs.setdefault(key, []).extend(mine)
             yield mine
+
+    def follows(self, key: Any, place: Place) -> bool:
+        """Whether everything that was handled for a key is certainly before a place."""
+        if not self._simple:
+            return False
+        for segment in reversed(self.history.segments):
+            if key in segment.undo:
+                rows, columns = segment.rows(key), segment.columns
+                return bool(rows) and columns is not None and columns.place(rows[-1]) < place
+            if segment.start <= place:
+                return True
+        return True
+
+    def follow(
+        self, number: int, key: Any, place: Place, event: Event, at: int
+    ) -> list[Output] | None:
+        """Handle an event of this segment that follows all others of its key.
+
+        If the detector fails, the answer is None, and the key has to go back.
+        """
+        segments = self.history.segments[: number + 1]
+        method = self.detectors.touch(segments, key)
+        try:
+            _, made = self.execution.runner.run(method, [event])
+        except DetectorFailed:
+            return None
+        if made:
+            make, outputs = self._outputs.make, segments[-1].outputs.setdefault(key, [])
+            made = [make(each, n, place, event.type, at, key) for n, each in enumerate(made)]
+            outputs += made
+        return made
 
     def _run_forward(self, segment: RowSegment, events: EventRows) -> Made:
         """Hand events to their detectors; if one fails, do it again with care."""
@@ -254,9 +290,9 @@ class Handling:
         """Handle the events of a key again, from the snapshot before its first disturbance."""
         time, states = self._setting.time, self.execution.states
         replay = RowReplay(
-            key, disturbance.place, disturbance.at, self._setting.retraction.on_demand,
-            disturbance.why, process=self.costs.process,
-        )  # fmt: skip
+            key, disturbance.place, disturbance.at, self._setting.retraction.on_demand
+        )
+        replay.process = self.costs.process
         affected = self.history.segments[disturbance.first :]
         saved = self.detectors.before(key, affected)
         # A copy: if the replay reaches the same state, the known detector stays in place.
@@ -264,6 +300,7 @@ class Handling:
         for segment in affected:
             if key in segment.outputs:
                 self._outputs.unmake(segment.outputs[key])
+                replay.why = disturbance.why
         for index, segment in enumerate(affected, disturbance.first):
             if not segment.rows(key):
                 segment.undo.pop(key, None)
@@ -304,28 +341,44 @@ class Handling:
             self._failures.note(key, events.place(rows[row]), failure)
         replay.handled += len(rows)
         replay.old += old
-        if not done.made.rows:
-            replay.silent.append((events, rows))
-            return done.detector
-        at = list(map(events.at.item, rows))
-        newest, finished = replay.newest(), 0
-        after = []
-        for number, items in _by_row(done.made):
-            before = max([newest, *at[finished:number]])
-            newest = max(before, at[number])
-            finished = number + 1
+        if done.made.rows:
+            segment.outputs[key] = after = self._commit_again(replay, events, rows, done.made, old)
+            replay.new += after
+        else:
+            replay.handed.append((events, rows))
+        return done.detector
+
+    def _commit_again(
+        self, replay: RowReplay, events: EventRows, rows: list[int], made: Made, old: list[Output]
+    ) -> list[Output]:
+        """The outputs of a key in one segment; those that were known stay what they were."""
+        key, known = replay.key, {(output.cause, output.number): output for output in old}
+        after: list[Output] = []
+        same: list[str] = []
+        finished = 0
+        for number, items in _by_row(made):
             place, cause = events.place(rows[number]), events.events[rows[number]].type
             if self.timed and type(items[0]) is Due:
                 due, items = _split_due(items)
-                after += self._make_due(due, key, before, newest)
+                replay.handed.append((events, rows[finished:number]))
+                finished = number
+                before = replay.newest()
+                after += self._make_due(due, key, before, max(before, events.at.item(rows[number])))
             for n, event in enumerate(items):
-                after.append(self._outputs.make(event, n, place, cause, newest, key))
-        after, stay = self._outputs.again(old, after)
-        replay.stay |= stay
-        segment.outputs[key] = after
-        replay.new += after
-        replay.at = max(newest, max(at[finished:], default=newest))
-        return done.detector
+                output = known.get((place, n))
+                if output is not None and self._outputs.makes_again(output, event):
+                    same.append(output.id)
+                else:
+                    replay.handed.append((events, rows[finished : number + 1]))
+                    finished = number + 1
+                    output = self._outputs.make(event, n, place, cause, replay.newest(), key)
+                after.append(output)
+        replay.handed.append((events, rows[finished:]))
+        replay.stay.update(same)
+        if len(same) < len(after) and old:
+            after, stay = self._outputs.again(old, after)
+            replay.stay |= stay
+        return after
 
 
 def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:

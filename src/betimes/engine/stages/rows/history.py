@@ -21,6 +21,12 @@ import numpy.typing as npt
 
 from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.states import Snapshot
+from betimes.engine.snapshots.weights import (
+    ROW,
+    weight_of_event,
+    weight_of_outputs,
+    weight_of_state,
+)
 from betimes.model.coded import pick
 from betimes.model.event import Event
 
@@ -73,6 +79,14 @@ class EventRows:
         rank = self.rank or [0] * len(self)
         tie = self.tie.tolist() if isinstance(self.tie, np.ndarray) else self.tie
         return list(zip(self.ts.tolist(), rank, tie, strict=True))
+
+    def find(self, rows: list[int], place: Place) -> int:
+        """How many of these rows, which are in order, come before a place."""
+        ts = self.ts.item
+        at = bisect_left(rows, place[0], key=ts)
+        while at < len(rows) and ts(rows[at]) == place[0] and self.place(rows[at]) < place:
+            at += 1
+        return at
 
     def event(self, row: int) -> Event:
         return self.events[row]
@@ -240,16 +254,26 @@ class RowSegment:
         assert columns is not None
         for row, (key, place) in enumerate(zip(keys, places, strict=True), self._count):
             mine = index[key]
-            mine.insert(bisect_left(mine, place, key=columns.place), row)
+            mine.insert(columns.find(mine, place), row)
         self._count += len(places)
         self.size += len(places)
         self.last = max(self.last, places[-1])
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        weight = sum(map(weight_of_outputs, self.outputs.values()))
+        if self._parts and self._parts[0].events:
+            weight += self.size * (ROW + weight_of_event(self._parts[0].events[0]))
+        if self.undo:
+            weight += len(self.undo) * (ROW + weight_of_state(next(iter(self.undo.values()))))
+        return weight
 
     def remove(self, key: Any, place: Place) -> None:
         """Remove an event."""
         rows, columns = self.rows(key), self.columns
         assert columns is not None
-        at = bisect_left(rows, place, key=columns.place)
+        at = columns.find(rows, place)
         if at == len(rows) or columns.place(rows[at]) != place:
             raise LookupError(f"no event of key {key!r} at {place} in this segment")
         del rows[at]

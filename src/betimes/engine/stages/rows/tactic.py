@@ -19,7 +19,15 @@ from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.tactic import Disturbance, Ints, Joined, Moment, Setting, Told
+from betimes.engine.stages.tactic import (
+    NOTHING,
+    Disturbance,
+    Ints,
+    Joined,
+    Moment,
+    Setting,
+    Told,
+)
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
@@ -37,6 +45,7 @@ class RowTactic:
         self._history = self._handling.history
         self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._below = FromBelow()
+        self._no_groups: list[Any] | None = [] if setting.grouped else None
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
 
@@ -49,12 +58,15 @@ class RowTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
         part, at = inputs.columns(sees)
-        events, groups = inputs.events(on), inputs.groups_of(on)
-        keys = self._keys(events, None if groups is None else groups.spelled())
 
         def event(index: int) -> Event:
             return inputs.batch[int(at[index]) - inputs.first]
 
+        if True not in on:
+            # Most upper stages only need the clock.
+            return Arrivals(part, at, NOTHING, [], self._keys([], self._no_groups), event)
+        events, groups = inputs.events(on), inputs.groups_of(on)
+        keys = self._keys(events, None if groups is None else groups.spelled())
         return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
@@ -87,8 +99,14 @@ class RowTactic:
         if not events:
             return []
         if EVERY in node.on:
-            # The types were not named: events without the column form a separate key, as in SQL.
             keys = [event.payload.get(by) for event in events]
+        elif node.keyless:
+            lacking = {by: None}
+            keys = keys_of(
+                [Event(e.type, e.ts, lacking | e.payload) if node.may_lack_key(e.type) else e
+                 for e in events],
+                by, f"detector {node.name!r}",
+            )  # fmt: skip
         else:
             keys = keys_of(events, by, f"detector {node.name!r}")
         return keys if groups is None else list(zip(groups, keys, strict=True))
@@ -143,14 +161,28 @@ class RowTactic:
         else:
             known.add(disturbance)
 
-    def _disturb_all(self, late: EventRows, final_to: int) -> None:
-        """Put events that land before handled ones in their places; their keys have to go back."""
-        found, keys = self._history.insert(late), late.keys or [None] * len(late)
-        rows = zip(found, late.places(), keys, late.events, strict=True)
-        for segment, place, key, event in rows:
+    def _put_behind(self, late: EventRows, final_to: int) -> list[Output]:
+        """Put events that land before handled ones in their places.
+
+        Their keys have to go back, unless only events of other keys come after them: these events
+        are handled at once. Returns what was made from them.
+        """
+        handling, made, newest = self._handling, list[Output](), dict[Any, int]()
+        places, keys = late.places(), late.keys or [None] * len(late)
+        follow = [handling.follows(key, place) for key, place in zip(keys, places, strict=True)]
+        found = self._history.insert(late)
+        rows = zip(found, places, keys, late.events, late.at.tolist(), follow, strict=True)
+        for segment, place, key, event, at, follows in rows:
+            if follows and key not in self._disturbed:
+                newest[key] = max(at, newest.get(key, -1))
+                outputs = handling.follow(segment, key, place, event, newest[key])
+                if outputs is not None:
+                    made += outputs
+                    continue
             breach = place[0] <= final_to
             disturbance = Disturbance(segment, segment, place, ("late", event), -1, breach)
             self._disturb(key, disturbance)
+        return made
 
     # Handling events
 
@@ -163,7 +195,8 @@ class RowTactic:
             events = events.sorted()
         behind = events.count_before(history.last)
         if behind:
-            self._disturb_all(events.part(0, behind), moment.final_to)
+            self._setting.counts.handled += behind
+            yield Outputs.of(self._put_behind(events.part(0, behind), moment.final_to))
         if disturbed:
             yield from self._replay_all()
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
@@ -197,6 +230,9 @@ class RowTactic:
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         gone = self._history.forget(before)
         return chain.from_iterable(segment.outputs.values() for segment in gone) if gone else ()
+
+    def history(self) -> list[tuple[int, int]]:
+        return [(segment.start[0], segment.weight) for segment in self._history.segments]
 
     @property
     def remembered(self) -> int:

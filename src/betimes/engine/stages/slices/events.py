@@ -12,13 +12,14 @@ import pyarrow as pa
 from betimes.engine.news.outputs import Place
 from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.tactic import NOTHING, Ints
+from betimes.model.arrays import ArrayBatch, concat, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
 from betimes.model.event import Event
 from betimes.model.payloads import read, written
 
 _CHUNKS = 4
-"""Arrow columns with more pieces are joined: a look-up has to ask each piece."""
+"""Columns of tables with more pieces are joined: a look-up has to ask each piece."""
 
 
 class Slice:
@@ -38,7 +39,7 @@ class Slice:
         self.arrival = arrival
         self.at = at
         self.codes = codes
-        """Their keys, while they are handed out."""
+        """Their keys, while they wait and are handed out; nothing if there is only one."""
         self.made = made
         """For each event, if another stage made it: the output's identity and place; None if all
         are input events."""
@@ -84,28 +85,21 @@ class Slice:
     def take(self, rows: Ints) -> Slice:
         made = None if self.made is None else pick(self.made, rows.tolist())
         codes = self.codes[rows] if len(self.codes) else self.codes
-        return Slice(self.batch.take(rows), self.arrival[rows], self.at[rows], codes, made)
+        arrival = self.arrival[rows]
+        # While events wait, nobody knows when they will be released.
+        at = arrival if self.at is self.arrival else self.at[rows]
+        return Slice(self.batch.take(rows), arrival, at, codes, made)
 
     def pick(self, rows: Ints) -> Slice:
         taken = self.take(rows)
-        return Slice(whole(taken.batch), taken.arrival, taken.at, taken.codes, taken.made)
+        taken.batch = whole(taken.batch)
+        return taken
 
     def own(self) -> Slice:
         return self
 
     def joined(self, more: Slice) -> Slice:
-        made = _made([self, more])
-        batch = EventBatch.concat([self.batch, more.batch], exact=made is not None)
-        payload = batch.payload
-        if isinstance(payload, pa.Table) and payload.column(0).num_chunks > _CHUNKS:
-            batch = whole(batch)
-        return Slice(
-            batch,
-            np.concatenate((self.arrival, more.arrival)),
-            np.concatenate((self.at, more.at)),
-            np.concatenate((self.codes, more.codes)),
-            made,
-        )
+        return Slice.join([self, more])
 
     def count_before(self, place: Place) -> int:
         """How many of the events come before a place."""
@@ -134,13 +128,14 @@ class Slice:
         """Concatenate."""
         if len(parts) == 1:
             return parts[0]
-        made = _made(parts)
-        batch = EventBatch.concat([part.batch for part in parts], exact=made is not None)
+        arrival = np.concatenate([part.arrival for part in parts])
+        waits = all(part.at is part.arrival for part in parts)
         return Slice(
-            whole(batch),
-            np.concatenate([part.arrival for part in parts]),
-            np.concatenate([part.at for part in parts]),
-            made=made,
+            whole(concat([part.batch for part in parts]), _CHUNKS),
+            arrival,
+            arrival if waits else np.concatenate([part.at for part in parts]),
+            np.concatenate([part.codes for part in parts]),
+            _made(parts),
         )
 
     def state_of(self) -> tuple[Any, ...]:
@@ -153,7 +148,7 @@ class Slice:
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> Slice:
         ts, codes, types, payload, *numbers = kept
-        return cls(EventBatch(ts, codes, tuple(types), read(payload)), *numbers)
+        return cls(in_arrays(EventBatch(ts, codes, tuple(types), read(payload))), *numbers)
 
 
 def _made(parts: Sequence[Slice]) -> list[Made | None] | None:
@@ -163,9 +158,13 @@ def _made(parts: Sequence[Slice]) -> list[Made | None] | None:
     return [each for part in parts for each in part.made or [None] * len(part)]
 
 
-def whole(batch: EventBatch) -> EventBatch:
-    """The batch with columns in one piece, which can be read as arrays without copying."""
+def whole(batch: EventBatch, chunks: int = 1) -> EventBatch:
+    """The batch with columns in one piece if they have more than these."""
+    if isinstance(batch, ArrayBatch):
+        return batch
     payload = batch.payload
-    if isinstance(payload, pa.Table) and payload.num_columns and payload.column(0).num_chunks != 1:
+    if isinstance(payload, pa.Table) and payload.num_columns:
+        if payload.column(0).num_chunks <= chunks:
+            return batch
         payload = payload.combine_chunks()
     return EventBatch(batch.ts, batch.codes, batch.types, payload)

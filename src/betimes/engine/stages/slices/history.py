@@ -7,6 +7,12 @@ from typing import Any
 from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.states import Snapshot
+from betimes.engine.snapshots.weights import (
+    ROW,
+    weight_of_batch,
+    weight_of_outputs,
+    weight_of_state,
+)
 from betimes.engine.stages.slices.events import Slice
 
 
@@ -39,6 +45,12 @@ class SliceSegment:
         self.size += len(events)
         if len(events):  # a restart brings back segments whose events were all taken back
             self.last = max(self.last, events.place(len(events) - 1))
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        events = sum(weight_of_batch(part.batch) + len(part) * ROW for part in self._parts)
+        return events + weight_of_state(self.saved) + weight_of_outputs(self.outputs)
 
     def remove(self, place: Place) -> None:
         """Remove the event at a place."""

@@ -38,6 +38,7 @@ from betimes.engine.stages.tactic import (
     Told,
 )
 from betimes.engine.stages.waiting import WaitingRoom
+from betimes.model.arrays import concat, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
 from betimes.model.event import Event
@@ -76,7 +77,8 @@ class SliceTactic:
         self._handling = SliceHandling(setting)
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
-        self._waiting = WaitingRoom(Slice(EventBatch.concat([]), NOTHING, NOTHING))
+        nothing = Slice(EventBatch.concat([]), NOTHING, NOTHING)
+        self._waiting = WaitingRoom(nothing, Slice.join, views=True)
         self._below = FromBelow()
         self._mixed = False
         """Whether there may be outputs of other stages among the events."""
@@ -91,9 +93,9 @@ class SliceTactic:
     def read(self, inputs: Inputs) -> Arrivals:
         node = self._setting.node
         on, sees = self._setting.masks(inputs.batch.types)
-        part = inputs.part(on, node.maker.columns, self._who)
+        part = in_arrays(inputs.part(on, node.maker.columns, self._who))
         batch, at = inputs.columns(sees)
-        codes: Ints = np.zeros(len(part), np.int64)
+        codes = NOTHING
         if self._has_keys:
             self._keys.drop()
             by = node.by
@@ -118,16 +120,15 @@ class SliceTactic:
             n = row.get(index)
             return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
 
-        both = EventBatch.concat([arrivals.part, part], exact=True).take(order)
+        both = concat([arrivals.part, part]).take(order)
+        codes = codes[order] if self._has_keys else codes
         below = joined.now, joined.outputs
-        return SliceArrivals(
-            joined.batch, joined.at, wanted[order], both, codes[order], event, below
-        )
+        return SliceArrivals(joined.batch, joined.at, wanted[order], both, codes, event, below)
 
     def _codes(self, outputs: Outputs) -> Ints:
         """The keys of outputs of other stages."""
         if not self._has_keys:
-            return np.zeros(len(outputs), np.int64)
+            return NOTHING
         groups = Coded.plain(outputs.groups or []) if self._setting.grouped else None
         return key_codes(self._setting.node, self._keys, outputs.events, groups)
 
@@ -158,8 +159,8 @@ class SliceTactic:
         row = self._below.withdraw(output.id)
         if row is not None:
             return row
-        (code,) = self._codes(Outputs.of([output])).tolist()
-        key = self._keys.values[code] if self._has_keys else None
+        codes = self._codes(Outputs.of([output])).tolist()
+        key = self._keys.values[codes[0]] if self._has_keys else None
         history, place = self._handling.history(key), output.place
         segment = history.find(place)
         history.segments[segment].remove(place)
@@ -184,6 +185,7 @@ class SliceTactic:
             history = self._handling.history(key)
             behind = mine.count_before(history.last)
             if behind:
+                self._setting.counts.handled += behind
                 self._land(history, mine.part(0, behind), moment)
             if key in self._disturbed:
                 yield self._go_back(history, self._disturbed[key])
@@ -251,6 +253,9 @@ class SliceTactic:
     def _segments(self) -> list[SliceSegment]:
         histories = self._handling.histories.values()
         return [segment for history in histories for segment in history.segments]
+
+    def history(self) -> list[tuple[int, int]]:
+        return [(segment.start[0], segment.weight) for segment in self._segments]
 
     @property
     def remembered(self) -> int:

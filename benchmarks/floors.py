@@ -1,0 +1,150 @@
+"""What a small feed cannot do without: `python -m benchmarks.floors [--batch N] [--feeds N]`.
+
+A live stream comes in small batches, and most of the price of a feed does not depend on how many
+events it brings. Some of that price is Python's, NumPy's, numba's and Arrow's: nobody who takes a
+batch of columns and returns a table of changes can avoid it. This benchmark measures these parts
+for the pattern of `benchmarks.patterns`, with its arrays prepared beforehand:
+
+* *slice*: cutting the batch out of the stream;
+* *order*: one call of the compiled loop of the ordering unit;
+* *match*: one call of the compiled loop of the pattern, with the events that concern it, sorted;
+* *table*: one Arrow table of the changes, with the payload as a struct.
+
+*floor* does all four, feed by feed, and nothing else: it looks up no key, evaluates no condition,
+remembers nothing that it could go back to, and gives no match an identity. *engine* does all of it.
+
+Seconds are CPU time, and the fastest of several rounds counts, as in `benchmarks.before_after`. The
+floor costs more than its parts: one that runs alone stays in the processor's caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import astuple
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.patterns import compiled, stream_of
+from benchmarks.streams import cut
+from betimes import Change, Engine, EventBatch, pattern
+from betimes.engine.stages.columns.runs import PartialMatches
+from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED
+from betimes.ordering.loop import Loop
+from betimes.ordering.slack import SlackPolicy
+from betimes.patterns import kernel
+from betimes.patterns.compiled import Program
+
+Part = Callable[[int], object]
+"""Does its work for one feed, by number."""
+
+HOUR = 3_600_000_000
+CHANGES = 2
+"""How many changes a feed of 100 events returns on average, at attenuation 1."""
+
+
+def slicing(stream: EventBatch, batch: int) -> Part:
+    return lambda n: stream[n * batch : (n + 1) * batch]
+
+
+def ordering(stream: EventBatch, batch: int) -> Part:
+    loop = Loop(SlackPolicy.parse("largest"), HOUR)
+    taken = MEASURED | BUFFERED
+    roles = [CLOCK if name == "X" else taken for name in stream.types]
+    types = np.array([roles, [0] * len(roles), [0] * len(roles)])
+    parts = list(cut(stream, batch))
+    heads = np.zeros(batch, np.int64)
+    return lambda n: loop.run(types, parts[n].ts, parts[n].codes, heads[: len(parts[n].ts)])
+
+
+def matching(stream: EventBatch, batch: int) -> Part:
+    searched = pattern("A !(A|B) C", by="key", emits="hit")
+    program = Program(searched.spec, searched.limit)
+    runs = PartialMatches(program, "hit")
+    parts = []
+    for part in cut(stream.take(np.argsort(stream.ts, kind="stable")), batch):
+        rows, bits = program.read(part)
+        events = np.zeros((kernel.N_EVENT, len(rows)), np.int64)
+        events[kernel.TS], events[kernel.KEY] = part.ts[rows], part.numbers("key")[rows]
+        events[kernel.TAKE : kernel.KILL + 1] = bits
+        parts.append(events)
+    values = np.empty((0, batch))
+
+    def match(n: int) -> object:
+        if runs.crowded:
+            runs.clean_up([])
+        return runs.handle(parts[n], values[:, : parts[n].shape[1]], n)
+
+    return match
+
+
+def writing() -> Part:
+    payload = {"A.ts": 1, "A.key": 2, "C.ts": 3, "C.key": 2}
+    change = Change("insert", "final", "0" * 24, 1, "hit", 3, 4, 5, payload, "hit", "C at 3")
+    names, number = Change.__struct_fields__, pa.int64()
+    fields = pa.struct([(name, number) for name in payload])
+    kinds: dict[type, Any] = {str: pa.string(), int: number, dict: fields}
+    row: Any = pa.struct([(name, kinds[type(getattr(change, name))]) for name in names])
+
+    def write(_n: int) -> object:
+        whole: Any = pa.array([astuple(change) for _ in range(CHANGES)], row)
+        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
+
+    return write
+
+
+def feeding(stream: EventBatch, batch: int) -> Part:
+    engine = Engine(compiled(), attenuation=1)
+    return lambda n: engine.feed(stream[n * batch : (n + 1) * batch]).to_arrow()
+
+
+def fastest(
+    parts: dict[str, list[Callable[[], Part]]], feeds: int, rounds: int
+) -> dict[str, float]:
+    """CPU seconds per feed. Each round runs everything once, from the beginning of the stream."""
+    best = dict.fromkeys(parts, float("inf"))
+    for _ in range(rounds):
+        for name, makers in parts.items():
+            made = [make() for make in makers]
+            gc.collect()
+            began = time.process_time()
+            for n in range(feeds):
+                for part in made:
+                    part(n)
+            best[name] = min(best[name], (time.process_time() - began) / feeds)
+    return best
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.floors", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--batch", type=int, default=100, help="events per feed")
+    parser.add_argument("--feeds", type=int, default=1000, help="feeds per round")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args(arguments)
+    batch = options.batch
+    stream = stream_of(options.feeds * batch)
+    makers: dict[str, Callable[[], Part]] = {
+        "slice": lambda: slicing(stream, batch),
+        "order": lambda: ordering(stream, batch),
+        "match": lambda: matching(stream, batch),
+        "table": writing,
+    }
+    everything = {name: [make] for name, make in makers.items()} | {
+        "floor": list(makers.values()),
+        "engine": [lambda: feeding(stream, batch)],
+    }
+    table = Table("", "us per feed", "million events/s", title=f"Feeds of {batch:,} events")
+    for name, seconds in fastest(everything, options.feeds, options.rounds).items():
+        table.add_row(name, f"{seconds * 1e6:.0f}", f"{batch / seconds / 1e6:.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

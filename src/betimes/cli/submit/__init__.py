@@ -1,0 +1,1 @@
+"""`betimes submit`: a job file on a cluster."""

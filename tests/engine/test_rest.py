@@ -1,0 +1,101 @@
+"""A stage at which only the clock moves puts clock events aside, and nobody can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.engine import Engine, Hierarchy
+from betimes.engine.stages.observers import Observer
+from betimes.model import Event
+from betimes.ordering import OrderingUnit
+from betimes.testing.strategies import cut, engine_options
+from tests.engine.material import Count, hierarchies, share, streams, tick
+
+
+def standing_still() -> float:
+    """A wall clock with which nothing depends on how long things take."""
+    return 0.0
+
+
+def pair(hierarchy: Hierarchy, options: dict[str, Any]) -> tuple[Engine, Engine]:
+    """An engine that may rest, and one that never does, because somebody watches it."""
+    return (
+        Engine(hierarchy, time=standing_still, **options),
+        Engine(hierarchy, time=standing_still, observers=[Observer()], **options),
+    )
+
+
+def readings(engine: Engine) -> dict[Any, Any]:
+    return {name: msgspec.structs.astuple(stats) for name, stats in engine.stats.items()}
+
+
+@given(hierarchies(max_levels=3), streams(), engine_options(), st.data())
+@share(0.2)
+def test_rest_does_not_show(
+    hierarchy: Hierarchy, stream: list[Event], options: dict[str, Any], data: st.DataObject
+) -> None:
+    resting, watched = pair(hierarchy, options)
+    for batch in data.draw(cut(stream)):
+        assert list(resting.feed(batch)) == list(watched.feed(batch))
+        if data.draw(st.integers(0, 7)) == 0:
+            assert readings(resting) == readings(watched)
+    assert resting.sure_clock == watched.sure_clock
+    assert list(resting.finish()) == list(watched.finish())
+    assert readings(resting) == readings(watched)
+
+
+@given(streams(), st.sampled_from([0.0, 0.3, 1.0]), st.data())
+@share(0.1)
+def test_nor_does_what_happens_during_it(
+    stream: list[Event], attenuation: float, data: st.DataObject
+) -> None:
+    """Time is told to pass, the attenuation changes, an engine is restored from a checkpoint."""
+    options = {"attenuation": attenuation, "min_slack": 3}
+    resting, watched = pair(rarely(), options)
+    for event in stream:
+        assert list(resting.feed(event)) == list(watched.feed(event))
+        match data.draw(st.integers(0, 15)):
+            case 0:
+                assert list(resting.advance(5)) == list(watched.advance(5))
+            case 1:
+                value = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+                resting.set_attenuation(value)
+                watched.set_attenuation(value)
+            case 2:
+                kept = resting.checkpoint(), watched.checkpoint()
+                resting, watched = pair(rarely(), options)
+                resting.restore(kept[0])
+                watched.restore(kept[1])
+    assert list(resting.finish()) == list(watched.finish())
+
+
+def rarely() -> Hierarchy:
+    """The upper stage hears of every fourth event, and otherwise only of the clock."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("fourth", every=4), on="A", emits="fourth", name="below")
+    hierarchy.add(Count("found", every=2), on="fourth", emits="found", name="above")
+    return hierarchy
+
+
+def test_the_unit_gets_what_was_put_aside_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    feed = OrderingUnit.feed
+
+    def counting(unit: OrderingUnit, events: Any) -> Any:
+        fed.append(len(events))
+        return feed(unit, events)
+
+    monkeypatch.setattr(OrderingUnit, "feed", counting)
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("found", every=1), on="B", emits="found", name="count")
+    engine = Engine(hierarchy, attenuation=0.0)
+    for ts in range(10):
+        engine.feed(tick(ts, k=0))
+    assert fed == [1, 1]
+    assert engine.stats["count"].clock == 9
+    assert fed == [1, 1, 8]
