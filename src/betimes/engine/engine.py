@@ -50,7 +50,7 @@ from betimes.ordering.clock import EVERY
 
 _log = logging.getLogger("betimes")
 
-FORMAT = 5
+FORMAT = 6
 """Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
