@@ -32,6 +32,8 @@ CLOCK = "ball"
 BATCH = 10_000
 YARDSTICKS = ("limit", "heapq")
 NEVER = -1
+SOURCES = (1, 3, 10, 100)
+ONE_CLOCK = "one clock"
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,22 @@ def race_payloads(size: Size) -> Race:
     return race(title, contenders, yardsticks=YARDSTICKS, rounds=size.rounds)
 
 
+def race_sources(size: Size) -> Race:
+    """One clock for all events, and one per source; the events of all sources are mixed."""
+    stream = sensor_stream(size.events)
+    contenders = [*yardsticks(stream, size.single), batches(ONE_CLOCK, stream)]
+    for count in SOURCES:
+        numbers = np.random.default_rng(1).integers(1, count + 1, len(stream))
+        several = EventBatch(stream.ts, stream.codes, stream.types, source=numbers)
+        contenders.append(batches(sources_of(count), several, source="source"))
+    title = f"Number of sources, batches of {BATCH:,}"
+    return race(title, contenders, yardsticks=(*YARDSTICKS, ONE_CLOCK), rounds=size.rounds)
+
+
+def sources_of(count: int) -> str:
+    return f"{count} source{'s' if count > 1 else ''}"
+
+
 def measure_memory(size: Size, *, batch: int = 100_000) -> dict[str, str]:
     """A long stream, generated as it is fed: what the unit holds, what the process needs."""
     unit = OrderingUnit(clock=CLOCK)
@@ -282,7 +300,7 @@ def measure_memory(size: Size, *, batch: int = 100_000) -> dict[str, str]:
     }
 
 
-def targets(found: Race) -> list[Target]:
+def targets(found: Race, sources: Race) -> list[Target]:
     """The promised figures; the reference and the heap are both per-event loops."""
     loops = ("reference", "heapq")
     large = [f"unit, batch {b:,}" for b in (BATCH, 200_000)]
@@ -290,6 +308,10 @@ def targets(found: Race) -> list[Target]:
         *(Target(f"{name}, x limit", 0.25, found.ratio(name, "limit")) for name in large),
         *(Target(f"{n}, x {loop}", 10, found.ratio(n, loop)) for n in large for loop in loops),
         *(Target(f"unit, batch 1, x {y}", 0.5, found.ratio("unit, batch 1", y)) for y in loops),
+        *(
+            Target(f"{name}, x {ONE_CLOCK}", 0.9, sources.ratio(name, ONE_CLOCK))
+            for name in map(sources_of, SOURCES)
+        ),
     ]
 
 
@@ -309,10 +331,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         *(partial(race_disorder, factor=factor) for factor in (1, 10, 100)),
         race_types,
         race_payloads,
+        race_sources,
     ]
     races = [part(size) for part in parts]
     # A quick run has a single batch of 200,000: too short for conclusions.
-    judged = [] if options.quick else targets(races[0])
+    judged = [] if options.quick else targets(races[0], races[-1])
     report(races, judged, readings={"memory": memory}, as_json=options.json)
 
 

@@ -57,6 +57,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "batch_rows = 0",
             "[source] batch_rows: expected a whole number of 1 or more, got 0",
         ),
+        (
+            SOURCE,
+            f'{SOURCE}\nsource = "kez"',
+            "[source] source: the source has no column 'kez'; did",
+        ),
         ("[source]", "rows = 5\n[source]", "line 2, rows: this key is above all tables; put it"),
         ("batch_rows = 500", "batch_rows = true", "expected a whole number of 1 or more, got True"),
         (

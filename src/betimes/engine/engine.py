@@ -50,7 +50,7 @@ from betimes.ordering.clock import EVERY
 
 _log = logging.getLogger("betimes")
 
-FORMAT = 5
+FORMAT = 6
 """Layout of a checkpoint; any other layout is refused."""
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
@@ -92,6 +92,12 @@ class Engine:
         The payload column that splits the stream into independent ones.
     order : "shared"
         One clock for all keys, or with `"key"` a clock and a slack for each value of `by`.
+    source : None
+        The payload column that says which source an event comes from, such as the partition of a
+        Kafka topic; each source then has its own clock and slack, and settling waits for the
+        slowest.
+    quiet : "10min"
+        After this much stream time without an event, settling no longer waits for a source.
     unit : None
         What numbers that stand for times count: `"s"`, `"ms"`, `"us"` or `"ns"`; microseconds if
         you do not say, with a warning if they look like something else. Timestamps and ISO text
@@ -201,12 +207,15 @@ class Engine:
         return self._order.sure_clock
 
     @alone
-    def feed(self, events: Events) -> ChangeBatch:
+    def feed(self, events: Events, *, blocks: bool = False) -> ChangeBatch:
         """Take events in the order of their arrival; return what changed.
 
         `events` is a table (Arrow, pandas, polars) with the columns `ts` and `type`, an
         `EventBatch`, an `Event`, or any number of them. The engine keeps what it is fed: do not
         change it afterwards.
+
+        With `blocks`, only the events of one source are in the order of their arrival, and each
+        source may come as a block: nothing settles until every source of the batch was heard.
         """
         self._check_open()
         rows: list[Event] | None = None
@@ -228,7 +237,7 @@ class Engine:
         groups = None if by is None else Coded.of(batch, by, "the engine")
         ignored = self._check_types(batch)
         try:
-            readings: Any = self._order.read(batch, groups, rows)
+            readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
         except DetectorError as error:
             self._broken = error
             raise
@@ -256,6 +265,15 @@ class Engine:
         """
         self._check_open()
         return self._taken(lambda: self._order.advance(by))
+
+    @alone
+    def excuse(self, sources: Sequence[Any]) -> None:
+        """Do not wait for these sources until they are heard again, because you know better.
+
+        Without this, a source stops counting once the others have moved on by `quiet`.
+        """
+        self._check_open()
+        self._order.excuse(sources)
 
     @alone
     def finish(self, *, advance: bool = True) -> ChangeBatch:

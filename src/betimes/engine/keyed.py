@@ -6,7 +6,7 @@ their events would be late. Here, each key has its own stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class KeyedOrder:
         batch: EventBatch,
         groups: Coded | None,
         events: list[Event] | None,  # noqa: ARG002 - a key gets few of them
+        *,
+        blocks: bool = False,
     ) -> list[tuple[Any, SharedOrder, Readings]]:
         """Sort out what arrives at the order of each key; a new order stays only once taken in."""
         assert groups is not None
@@ -50,7 +52,8 @@ class KeyedOrder:
         for key, numbers in mine.items():
             order = self.keys.get(key) or self._open(key)
             rows = np.array(numbers)
-            readings.append((key, order, order.read(batch.take(rows), groups.take(rows), None)))
+            read = order.read(batch.take(rows), groups.take(rows), None, blocks=blocks)
+            readings.append((key, order, read))
         return readings
 
     def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> Parts:
@@ -76,6 +79,11 @@ class KeyedOrder:
                 )
         every = (self.keys[key].advance(time) for key, time in passed.items())
         return [part for parts in every for part in parts]
+
+    def excuse(self, sources: Sequence[Any]) -> None:
+        """Do not wait for these sources until they are heard again."""
+        for order in self.keys.values():
+            order.excuse(sources)
 
     def finish(self, *, advance: bool) -> Parts:
         every = (order.finish(advance=advance) for order in self.keys.values())

@@ -26,6 +26,7 @@ from betimes.model.identity import Identity, spelled_names
 from betimes.model.times import USUAL as USUAL_UNIT
 from betimes.model.times import check_unit
 from betimes.ordering import SlackPolicy
+from betimes.ordering.sources import QUIET
 
 LATE_POLICIES = ("repair", "side", "drop")
 RESULTS = ("provisional", "final")
@@ -66,6 +67,8 @@ class EngineOptions:
     errors: str = "stop"
     by: str | None = None
     order: str = "shared"
+    source: str | None = None
+    quiet: Duration | None = QUIET
     unit: str | None = None
     zone: Zone = USUAL
     calibration: Calibration | str | Path | None = None
@@ -122,12 +125,17 @@ class EngineOptions:
         # Normalise durations and models, so that equal options compare equal; read files.
         if not (self.by is None or (isinstance(self.by, str) and self.by)):
             raise OptionError(f"expected by to name a payload column, got by={self.by!r}")
+        if not (self.source is None or (isinstance(self.source, str) and self.source)):
+            raise OptionError(
+                f"expected source to name a payload column, got source={self.source!r}"
+            )
         check_unit(self.unit)
         if not isinstance(self.zone, Zone):
             raise OptionError(f"expected zone to be a Zone, got zone={self.zone!r}")
         known = self.calibration
         for name, value in {
             "max_skew": or_off(self.max_skew, "max_skew"),
+            "quiet": or_off(self.quiet, "quiet"),
             "retention": Retention.parse(self.retention).value,
             "snapshots": parse_snapshots(self.snapshots),
             "calibration": None if known is None else Calibration.of(known),
@@ -162,9 +170,8 @@ class EngineOptions:
         usual = EngineOptions()
         given = {name: getattr(self, name) for name in OPTIONS}
         shown = {name: value for name, value in given.items() if value != getattr(usual, name)}
-        if "max_skew" in shown:
-            skew = shown["max_skew"]
-            shown["max_skew"] = "off" if skew == LONGEST else exact(skew)
+        for name in {"max_skew", "quiet"}.intersection(shown):
+            shown[name] = "off" if shown[name] == LONGEST else exact(shown[name])
         if "retention" in shown:
             shown["retention"] = self.kept.spelled()
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -184,6 +191,8 @@ class EngineOptions:
             "retention": self.kept.kind,
             "by": "nothing" if self.by is None else spelled_names([self.by]),
             "order": self.order,
+            "source": "nothing" if self.source is None else spelled_names([self.source]),
+            "quiet": "not used" if self.source is None else exact(microseconds(self.quiet or 0)),
             "unit": self.unit or USUAL_UNIT,
         }})  # fmt: skip
 

@@ -32,6 +32,7 @@ from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
+from betimes.ordering.sources import Sources
 from betimes.ordering.start import NOTHING_KNOWN
 
 
@@ -42,6 +43,8 @@ class Readings(NamedTuple):
     ts: Ints
     numbers: int
     """How many arrival numbers it takes."""
+    blocks: bool = False
+    """Whether each source may come as a block."""
 
 
 class SharedOrder:
@@ -64,6 +67,8 @@ class SharedOrder:
         self._carry = carry
         self._time = time
         self._levels = hierarchy.levels()
+        source = options.source
+        self._sources = None if source is None else Sources(source, "the engine")
         known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
         nodes = {node.name: node for node in hierarchy}
         self.stages: dict[str, Stage] = {}
@@ -73,6 +78,7 @@ class SharedOrder:
                 clock=hierarchy.clock, on=None if EVERY in on else on,
                 slack=options.policy.at_level(level), max_skew=options.max_skew,
                 start=known[name].start if name in known else NOTHING_KNOWN,
+                source=self._sources, quiet=options.quiet,
             )  # fmt: skip
             self.stages[name] = Stage(
                 nodes[name], level, unit, options, clock=hierarchy.clock, time=time,
@@ -81,6 +87,8 @@ class SharedOrder:
         for stage in self.stages.values():
             types = set(stage.node.on)
             stage.reads = tuple(n for n, other in nodes.items() if types & set(other.emits))
+            if stage.reads and stage.unit.clocks is not None:
+                stage.unit.clocks.listen_below()
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
         self._budget = budget
@@ -94,21 +102,31 @@ class SharedOrder:
         """Whether nothing has arrived yet."""
         return not self._arrived
 
-    def read(self, batch: EventBatch, groups: Coded | None, events: list[Event] | None) -> Readings:
+    def read(
+        self,
+        batch: EventBatch,
+        groups: Coded | None,
+        events: list[Event] | None,
+        *,
+        blocks: bool = False,
+    ) -> Readings:
         """Sort out what arrives where; a bad event is an error, and nothing is taken in yet."""
+        if self._sources is not None:
+            batch = self._sources.told_apart(batch)
         every = Inputs(batch, groups, self._arrived, events)
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
-        return Readings(inputs, batch.ts, len(batch))
+        return Readings(inputs, batch.ts, len(batch), blocks)
 
     def take(self, readings: Readings) -> Parts:
         """Take in what was read."""
-        inputs, ts, count = readings
+        inputs, ts, count, blocks = readings
         first = self._arrived
         self._arrived += count
         told: dict[str, News] = {}
         began = self._time()
         for name, stage in self.stages.items():
-            told[name] = self._heard(name, stage.step(*news_for(stage, inputs[name], told), first))
+            heard = news_for(stage, inputs[name], told)
+            told[name] = self._heard(name, stage.step(*heard, first, blocks=blocks))
             began = stage.was_busy_since(began)
         self._note_newest(ts)
         self._budget.look_after(self.stages.values(), first, self._arrived)
@@ -140,7 +158,9 @@ class SharedOrder:
         passed = microseconds(by, "by")
         if now is None or not passed:
             return []
-        tick = EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
+        tick = self._from_nowhere(
+            EventBatch(np.array([now + passed]), np.zeros(1, np.int32), (TICK,))
+        )
         # Each level hears of it after the news that it causes on the level below, so nothing is
         # late.
         inputs = {
@@ -155,7 +175,7 @@ class SharedOrder:
         """The stream has ended: everything settles."""
         told: dict[str, News] = {}
         time = END if advance else self._newest
-        nothing, last = EventBatch.concat([]), self._arrived
+        nothing, last = self._from_nowhere(EventBatch.concat([])), self._arrived
         empty = Inputs(nothing, self._nobody(nothing), last)
         began = self._time()
         for name, stage in self.stages.items():
@@ -164,6 +184,19 @@ class SharedOrder:
             told[name] = news.join(self._heard(name, stage.finish(last, time)))
             began = stage.was_busy_since(began)
         return self._reporter.report(self.stages, told)
+
+    def excuse(self, sources: Sequence[Any]) -> None:
+        """Do not wait for these sources until they are heard again."""
+        numbers = [] if self._sources is None else self._sources.known(sources)
+        for stage in self.stages.values():
+            if stage.unit.clocks is not None:
+                stage.unit.clocks.excuse(numbers)
+
+    def _from_nowhere(self, batch: EventBatch) -> EventBatch:
+        """Something that comes from no source."""
+        if self._sources is not None:
+            batch.source = np.zeros(len(batch), np.int64)
+        return batch
 
     def _nobody(self, batch: EventBatch) -> Coded | None:
         """The keys of something that belongs to no key: time passes for all."""

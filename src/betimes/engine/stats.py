@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from betimes.model.duration import readable
@@ -68,6 +70,8 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """Mean time from an output's ts to when it was first made."""
     latency_final: float | None
     """Mean time from an output's ts to when it was final."""
+    waits_for: Any
+    """If the stream has sources: the slowest of those that count; nothing settles without it."""
     busy: float
     """Seconds spent in this stage."""
     busy_factor: float

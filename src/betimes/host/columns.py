@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from betimes.model import EventBatch, times
-from betimes.model.event import RESERVED
+from betimes.model.event import OWN, RESERVED
 from betimes.model.identity import Facts
 from betimes.model.rows import plain
 
@@ -31,10 +31,13 @@ class Columns:
     arrival: str | None = None
     """The column that gives the order of arrival; None if the rows are in that order."""
 
-    def sift(self, table: pa.Table, unit: str | None = None) -> tuple[EventBatch, list[BadRow]]:
+    def sift(
+        self, table: pa.Table, unit: str | None = None, *, source: str | None = None
+    ) -> tuple[EventBatch, list[BadRow]]:
         """The events of a table in order of arrival, and the rows that are not valid events.
 
-        `unit` is what numbers in the column of times count.
+        `unit` is what numbers in the column of times count. With `source`, events must have a value
+        in this column.
 
         >>> events, bad = Columns(time="at").sift(pa.table({"at": [1, None], "type": ["A", "B"]}))
         >>> len(events), bad
@@ -43,11 +46,21 @@ class Columns:
         rows = plain(table)
         if self.time in rows.column_names and pa.types.is_timestamp(table[self.time].type):
             unit = None  # they have become microseconds
+        found: list[tuple[str, dict[str, Any]]] = []
+        if source is not None and source in rows.column_names and rows[source].null_count:
+            nowhere = rows.filter(rows[source].is_null()).to_pylist()
+            found += [("the source is missing", row) for row in nowhere]
+            rows = rows.filter(rows[source].is_valid())
         batch, rejected = EventBatch.sift_arrow(
             rows, time=self.time, type=self.type, arrival=self.arrival, unit=unit
         )
-        found = [(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
-        bad = [BadRow(reason, row, times.of(row[self.time], unit)) for reason, row in found]
+        found += [(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
+        bad = [
+            BadRow(reason, _theirs(row), times.of(row[self.time], unit)) for reason, row in found
+        ]
+        if self.arrival is not None and self.arrival.startswith(OWN):
+            assert isinstance(batch.payload, pa.Table)
+            batch.payload = batch.payload.drop_columns([self.arrival])
         if not RESERVED.isdisjoint(batch.types):
             own = np.array([name in RESERVED for name in batch.types])[batch.codes]
             for event in batch.take(np.flatnonzero(own)):
@@ -63,3 +76,8 @@ class Columns:
             "type": self.type,
             "arrival": self.arrival or "order of the rows",
         }
+
+
+def _theirs(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without the columns that betimes has added."""
+    return {name: value for name, value in row.items() if not name.startswith(OWN)}

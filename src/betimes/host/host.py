@@ -8,6 +8,9 @@ if it had never stopped.
 **Idle.** If asked for, time passes with the wall clock where nothing arrives: when a stream (with
 `order="key"`: a key) has been silent for long enough, its clock is moved on by the time that has
 passed. The host has no wall clock; it is told that time, in milliseconds.
+
+**Sources.** If each source has its own clock, a table is a block of each: the engine waits for
+every source in it before anything settles.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ class HostState(msgspec.Struct):
     last: int
     rejected: int
     heard: list[tuple[Any, int]]
+    spoke: list[tuple[Any, int]]
 
 
 class Host:
@@ -69,13 +73,19 @@ class Host:
         """How many of the numbers went to rows that are not events."""
         self._heard: dict[Any, int] = {}
         """Up to when, by the wall clock, each key (or all: None) has had its time moved on."""
+        self._spoke: dict[Any, int] = {}
+        """When, by the wall clock, each source that is waited for was last heard."""
 
     def feed(self, table: pa.Table, *, now: int | None = None) -> pa.Table:
         """Take rows; `now` is the time on the wall clock, if `pass_time` shall know it."""
-        batch, bad = self.setup.columns.sift(table, self.setup.options.unit)
-        rows = self._rows(self.engine.feed(batch))
+        source = self.setup.options.source
+        batch, bad = self.setup.columns.sift(table, self.setup.options.unit, source=source)
         if now is not None:
             self._heard |= dict.fromkeys(self._streams(batch), now)
+            if source is not None and len(batch):
+                self._spoke |= dict.fromkeys(batch.column(source), now)
+        # Nobody knows in which order the sources of a table have come.
+        rows = self._rows(self.engine.feed(batch, blocks=source is not None))
         if not bad:
             return rows
         aside = rejected_rows(bad, slot=self.slot, after=self._last)
@@ -84,7 +94,14 @@ class Host:
         return pa.concat_tables([rows, aside])
 
     def pass_time(self, now: int, idle: int) -> pa.Table:
-        """Move time on for the streams that have been silent for `idle` milliseconds."""
+        """Move time on for the streams that have been silent for `idle` milliseconds.
+
+        A source that was silent for as long is no longer waited for.
+        """
+        silent = [source for source, since in self._spoke.items() if now - since >= idle]
+        if silent:
+            self.engine.excuse(silent)
+            self._spoke = {s: since for s, since in self._spoke.items() if now - since < idle}
         passed = {
             key: 1000 * (now - since)
             for key, since in self._heard.items()
@@ -101,14 +118,16 @@ class Host:
     def save(self) -> HostState:
         """All that is needed to resume."""
         return HostState(
-            self.engine.checkpoint(), self._last, self._rejected, [*self._heard.items()]
-        )
+            self.engine.checkpoint(), self._last, self._rejected, [*self._heard.items()],
+            [*self._spoke.items()],
+        )  # fmt: skip
 
     def restore(self, state: HostState, *, now: int | None = None) -> None:
         """Resume from a saved state; with `now`, silence counts only from then on."""
         self.engine.restore(state.engine)
         self._last, self._rejected = state.last, state.rejected
         self._heard = {key: since if now is None else now for key, since in state.heard}
+        self._spoke = {key: since if now is None else now for key, since in state.spoke}
 
     def _streams(self, batch: EventBatch) -> Iterable[Any]:
         """The streams with their own clock that these events belong to."""

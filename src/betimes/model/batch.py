@@ -43,7 +43,7 @@ class EventBatch:
     EventBatch(2 events: A, B)
     """
 
-    __slots__ = ("codes", "head_start", "payload", "ts", "types")
+    __slots__ = ("codes", "head_start", "payload", "source", "ts", "types")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class EventBatch:
         payload: Payload | None = None,
         *,
         head_start: Ints | None = None,
+        source: Ints | None = None,
     ) -> None:
         self.ts = ts
         self.codes = codes
@@ -61,6 +62,9 @@ class EventBatch:
         self.head_start = head_start
         """How much earlier than in settled order each event was made (0 for input events). This is
         the paper's K+; the unit above adds it to the measured delay."""
+        self.source = source
+        """The number of the source that each event comes from (0 for none), if they are told
+        apart."""
 
     @classmethod
     @known_options
@@ -218,18 +222,13 @@ class EventBatch:
             table = [number.setdefault(name, len(number)) for name in batch.types]
             same = table == list(range(len(table)))
             codes.append(batch.codes if same else np.array(table, dtype=np.int32)[batch.codes])
-        heads = None
-        if any(batch.head_start is not None for batch in batches):
-            heads = np.concatenate(
-                [np.zeros(len(b), np.int64) if b.head_start is None else b.head_start
-                 for b in batches]
-            )  # fmt: skip
         return cls(
             np.concatenate([b.ts for b in batches]) if batches else np.empty(0, np.int64),
             np.concatenate(codes) if batches else np.empty(0, np.int32),
             tuple(number),
             _concat_payload(batches, exact=exact),
-            head_start=heads,
+            head_start=_concat_numbers(batches, [b.head_start for b in batches]),
+            source=_concat_numbers(batches, [b.source for b in batches]),
         )
 
     def take(self, rows: npt.NDArray[np.intp] | Ints) -> EventBatch:
@@ -240,7 +239,10 @@ class EventBatch:
         elif payload is not None:
             payload = [payload[row] for row in rows.tolist()]
         head = None if self.head_start is None else self.head_start[rows]
-        return EventBatch(self.ts[rows], self.codes[rows], self.types, payload, head_start=head)
+        source = None if self.source is None else self.source[rows]
+        return EventBatch(
+            self.ts[rows], self.codes[rows], self.types, payload, head_start=head, source=source
+        )
 
     def part(self, start: int, stop: int) -> EventBatch:
         """Rows `start` to `stop`, without copying columns."""
@@ -250,14 +252,17 @@ class EventBatch:
         elif payload is not None:
             payload = payload[start:stop]
         head = None if self.head_start is None else self.head_start[start:stop]
+        source = None if self.source is None else self.source[start:stop]
         ts, codes = self.ts[start:stop], self.codes[start:stop]
-        return EventBatch(ts, codes, self.types, payload, head_start=head)
+        return EventBatch(ts, codes, self.types, payload, head_start=head, source=source)
 
     def without_payload(self) -> EventBatch:
         """Only the columns that ordering needs."""
         if self.payload is None:
             return self
-        return EventBatch(self.ts, self.codes, self.types, head_start=self.head_start)
+        return EventBatch(
+            self.ts, self.codes, self.types, head_start=self.head_start, source=self.source
+        )
 
     def column(self, name: str) -> list[Any]:
         """One payload column as Python values; an `EventError` if there is no such column."""
@@ -389,6 +394,16 @@ def _column(name: str, rows: Sequence[dict[str, Any]]) -> pa.Array[Any]:
             f"the payload column {name!r} has values that do not fit one Arrow type ({error}); "
             "convert them to one type"
         ) from error
+
+
+def _concat_numbers(batches: Sequence[EventBatch], columns: list[Ints | None]) -> Ints | None:
+    """A column that only some batches have, with 0 where it is missing; None if all lack it."""
+    if all(column is None for column in columns):
+        return None
+    return np.concatenate(
+        [np.zeros(len(b), np.int64) if c is None else c
+         for b, c in zip(batches, columns, strict=True)]
+    )  # fmt: skip
 
 
 def _concat_payload(batches: Sequence[EventBatch], *, exact: bool) -> Payload | None:

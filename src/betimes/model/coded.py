@@ -34,7 +34,7 @@ class Coded:
     values: list[Any]
 
     @classmethod
-    def of(cls, batch: EventBatch, column: str, who: str) -> Coded:
+    def of(cls, batch: EventBatch, column: str, who: str, *, option: str = "by") -> Coded:
         """The keys in a payload column; Python objects are taken one by one, as they are."""
         payload = batch.payload
         if isinstance(payload, pa.Table) and column in payload.column_names:
@@ -50,7 +50,7 @@ class Coded:
                     indices = indices.fill_null(len(keys))
                     keys.append(None)
                 return cls(indices.to_numpy(), keys)
-        return cls.plain(keys_of(batch.rows(), column, who))
+        return cls.plain(keys_of(batch.rows(), column, who, option=option))
 
     @classmethod
     def plain(cls, keys: list[Any]) -> Coded:
@@ -78,19 +78,19 @@ class Coded:
         return Coded(found.indices.to_numpy(), pick(self.values, found.dictionary.to_pylist()))
 
 
-def keys_of(events: list[Event], by: str, who: str) -> list[Any]:
+def keys_of(events: list[Event], by: str, who: str, *, option: str = "by") -> list[Any]:
     """The keys of events; an error names an event without one, or with an invalid one."""
     try:
         keys = [event.payload[by] for event in events]
         set(keys)
     except KeyError:
         culprit = next(event for event in events if by not in event.payload)
-        raise EventError(f"{who} has by={by!r}, but {culprit!r} has no {by!r}") from None
+        raise EventError(f"{who} has {option}={by!r}, but {culprit!r} has no {by!r}") from None
     except TypeError:
         for event in events:
             if not isinstance(event.payload[by], Hashable):
                 raise EventError(
-                    f"{who} has by={by!r}, but in {event!r} its value cannot be a key; "
+                    f"{who} has {option}={by!r}, but in {event!r} its value cannot be a key; "
                     "use numbers or text"
                 ) from None
         raise

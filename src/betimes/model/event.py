@@ -19,6 +19,10 @@ RESERVED = frozenset({PSEUDO, TICK})
 """Types with which betimes speaks to itself. No input may have them."""
 
 
+OWN = "_betimes_"
+"""Columns whose names begin with this were added by betimes. No detector sees them."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False):
     """A `type`, the time `ts` at which it occurred (microseconds), and a payload.
 

@@ -62,10 +62,10 @@ class BlockOfArrivals:
     def __init__(self, size: int) -> None:
         self.size = size
         self.missing = size
-        self._parts: list[tuple[Ints, Codes, Ints]] = []
+        self._parts: list[tuple[Any, ...]] = []
 
-    def note(self, ts: Ints, codes: Codes, heads: Ints) -> None:
-        self._parts.append((ts, codes, heads))
+    def note(self, ts: Ints, codes: Codes, *more: Ints) -> None:
+        self._parts.append((ts, codes, *more))
         self.missing -= len(ts)
 
     def state_of(self) -> dict[str, Any]:
@@ -78,14 +78,14 @@ class BlockOfArrivals:
         for name, value in kept.items():
             if name != "parts":
                 setattr(self, name, value)
-        self._parts = [(part[0], part[1], part[2]) for part in kept["parts"]]
+        self._parts = [tuple(part) for part in kept["parts"]]
 
-    def drain(self, size: int) -> tuple[Ints, Codes, Ints]:
+    def drain(self, size: int) -> list[Any]:
         """Return the block's columns, and begin a new block of the given size."""
-        ts, codes, heads = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        columns = [np.concatenate(part) for part in zip(*self._parts, strict=True)]
         self.size = self.missing = size
         self._parts = []
-        return ts, codes, heads
+        return columns
 
 
 class ClockLearner(BlockOfArrivals):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
+from betimes.ordering.sources import Clocks, Origin
 from betimes.ordering.stored import check_unit
 
 Ints = npt.NDArray[np.int64]
@@ -76,7 +77,10 @@ class Loop:
     It has one attribute for each array that the loop works on.
     """
 
-    def __init__(self, policy: SlackPolicy, max_skew: int, start: int = 0) -> None:
+    def __init__(
+        self, policy: SlackPolicy, max_skew: int, start: int = 0, *, quiet: int | None = None
+    ) -> None:
+        """With `quiet`, each source has its own clock until it has been quiet for this long."""
         self.policy = policy
         self.state = state = np.zeros(kernel.N_STATE, np.int64)
         self.floats = floats = np.zeros(kernel.N_FLOATS)
@@ -109,17 +113,25 @@ class Loop:
         self._links = np.empty((2, _ROOM), np.int64)
         self._work = np.empty((6, _ROOM), np.int64)
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
+        self.clocks = None if quiet is None else Clocks(quiet, state, floats, self.window)
 
-    def run(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
-        """Feed a batch of any size; `types` is the table of roles, offsets and counts per type."""
+    def run(
+        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None = None
+    ) -> Step:
+        """Feed a batch of any size; `types` is the table of roles, offsets and counts per type.
+
+        `origin` says where the events come from, if each source has its own clock.
+        """
         n = len(ts)
         if n == 0:  # Without arrivals nothing happens, even if the attenuation was lowered.
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
         if n > _CHUNK and self.floats[kernel.ATTENUATION] >= 1.0:
-            return self._run_in_chunks(types, ts, codes, heads)
+            return self._run_in_chunks(types, ts, codes, heads, origin)
         self._make_room(n)
         out, side = self._out, self._side
-        released, replayed, settled, rejected, late = self._feed(types, ts, codes, heads, out, 0)
+        released, replayed, settled, rejected, late = self._feed(
+            types, ts, codes, heads, origin, out, 0
+        )
         handed = out[0, :, :released].copy() if released else NOTHING
         if settled < 0:
             given_up = handed = _by_hand_out(handed) if late else handed
@@ -136,7 +148,9 @@ class Loop:
             side[0, 1 : 1 + rejected].copy() if rejected else NOBODY,
         )
 
-    def _run_in_chunks(self, types: Ints, ts: Ints, codes: Codes, heads: Ints) -> Step:
+    def _run_in_chunks(
+        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None
+    ) -> Step:
         n = len(ts)
         out = np.empty((1, 4, self.held.shape[1] + n), np.int64)
         path = np.empty((2, n), np.int64)
@@ -145,8 +159,9 @@ class Loop:
         for low in range(0, n, _CHUNK):
             part = slice(low, min(n, low + _CHUNK))
             self._make_room(part.stop - low)
+            mine = None if origin is None else origin.part(part)
             released, _, _, n_rejected, n_late = self._feed(
-                types, ts[part], codes[part], heads[part], out, done
+                types, ts[part], codes[part], heads[part], mine, out, done
             )
             done += released
             path[:, part] = self._work[:2, : part.stop - low]
@@ -159,14 +174,39 @@ class Loop:
         return Step(handed, NOTHING, handed, path[0], path[1], rows, np.concatenate(rejected))
 
     def _feed(
-        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, out: Ints, start: int
-    ) -> tuple[int, int, int, int, int]:
+        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None, out: Ints,
+        start: int,
+    ) -> tuple[int, int, int, int, int]:  # fmt: skip
+        if self.clocks is not None and origin is not None:
+            return self._feed_sources(self.clocks, types, ts, codes, heads, origin, out, start)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
             self.state, self.floats, types, self.waiting, self.window, self._buffer,
             ts, codes, heads, NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,
         )  # fmt: skip
         return a, b, c, d, e
+
+    def _feed_sources(
+        self, clocks: Clocks, types: Ints, ts: Ints, codes: Codes, heads: Ints,
+        origin: Origin, out: Ints, start: int,
+    ) -> tuple[int, int, int, int, int]:  # fmt: skip
+        clocks.make_room(int(origin.sources.max()), len(ts) if self.policy.margin > 0 else 0)
+        a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed_sources(
+            self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
+            clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
+            ts, codes, heads, origin.sources, origin.certain,
+            NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
+            self._work, self._links, self._side, out, start,
+        )  # fmt: skip
+        return a, b, c, d, e
+
+    @property
+    def suspect_rows(self) -> list[int]:
+        """The arrival numbers of clock events that are not judged yet."""
+        if self.clocks is not None:
+            return self.clocks.suspects()
+        rows: list[int] = self.state[kernel.SUSPECT_1 :][: self.state[kernel.SUSPECTS]].tolist()
+        return rows
 
     @property
     def still_until(self) -> int:
@@ -213,6 +253,7 @@ class Loop:
             "window": self.window.copy(),
             "waiting": self.waiting[: self.state[kernel.WAITING]].copy(),
             "held": self.held.copy(),
+            "clocks": None if self.clocks is None else self.clocks.state_of(),
         }
 
     def resume(self, unit: dict[str, Any]) -> None:
@@ -229,6 +270,8 @@ class Loop:
         self._buffer[:, : held.shape[1]] = held
         self.state[kernel.SIZE] = self._end = held.shape[1]
         self.suspects = int(self.state[kernel.SUSPECTS])
+        if self.clocks is not None:
+            self.clocks.resume(kept["clocks"])
         self.clock, self.slack = int(self.state[kernel.NOW]), int(self.state[kernel.SLACK])
 
     def discard(self, rows: Sequence[int]) -> None:
@@ -254,6 +297,8 @@ class Loop:
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
         state[kernel.WAITING] = state[kernel.UPDATES] = 0
         self.clock = kernel.NEVER
+        if self.clocks is not None:
+            self.clocks.restart()
         count = int(state[kernel.RELEASED])
         settled = np.full((4, count), state[kernel.ARRIVALS] - 1)
         settled[:3] = self.held[:, :count]
@@ -270,6 +315,8 @@ class Loop:
         self.window = other.window.copy()
         self.waiting = other.waiting.copy()
         self.clock, self.slack = other.clock, other.slack
+        if self.clocks is not None and other.clocks is not None:
+            self.clocks.learn_from(other.clocks)
         # Whatever the new clock says, the frontier has passed what is settled.
         for passed, settled in (
             (kernel.PASSED, kernel.SETTLED_TO), (kernel.PASSED_TOP, kernel.SETTLED_TOP)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from betimes.model.duration import readable
 from betimes.model.event import PSEUDO
 from betimes.ordering.clock import EVERY
+from betimes.ordering.sources import SourceStats
 
 
 class OrderingStats(msgspec.Struct, frozen=True):
@@ -53,6 +55,10 @@ class OrderingStats(msgspec.Struct, frozen=True):
     attenuation: float
     types: dict[str, int]
     """Number of events of each type."""
+    sources: dict[Any, SourceStats] = {}
+    """If the stream has sources: the clock and the slack of each."""
+    waits_for: Any = None
+    """The slowest of the sources that count; nothing settles without it."""
 
     def brief(self) -> str:
         """The readings that matter most, on one line."""
@@ -61,6 +67,7 @@ class OrderingStats(msgspec.Struct, frozen=True):
             f"{'no clock event yet' if self.clock is None else clock}, "
             f"slack {readable(self.slack)} ({self.policy}), attenuation {self.attenuation:g}, "
             f"{self.buffered:,} of {self.arrived:,} events held, {self.late:,} late"
+            + ("" if self.waits_for is None else f", waits for source {self.waits_for!r}")
         )
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from betimes.ordering.kernel import layout as kernel
 
 if TYPE_CHECKING:
     from betimes.ordering.loop import Loop
+    from betimes.ordering.sources import Clocks
 
 
 def check_unit(kept: dict[str, Any], loop: Loop) -> None:
@@ -36,13 +37,33 @@ def _check_loop(kept: dict[str, Any], loop: Loop, types: int) -> None:
     require(same and (floats[fixed] == loop.floats[fixed]).all(), "its options are different ones")
     require(0 <= floats[kernel.ATTENUATION] <= 1, "the attenuation is not one")
     array(kept["waiting"], np.int64, (state[kernel.WAITING],), "what waits for the clock")
-    require(0 <= state[kernel.SUSPECTS] < kernel.CONFIRM, "there are too many suspects")
+    few = 0 <= state[kernel.SUSPECTS] < kernel.CONFIRM
+    require(few or loop.clocks is not None, "there are too many suspects")
     held = array(kept["held"], np.int64, (kernel.CODE + 1, None), "the buffer")
     require(0 <= state[kernel.RELEASED] <= held.shape[1], "more is released than there is")
     require((np.diff(held[kernel.TS]) >= 0).all(), "the buffer is not sorted")
     indices(held[kernel.CODE], types, "the types of the buffer")
     indices(held[kernel.ROW], int(state[kernel.ARRIVALS]), "the rows of the buffer")
     _check_window(array(kept["window"], np.int64, loop.window.shape, "the window"), state)
+    if loop.clocks is not None:
+        _check_clocks(kept["clocks"], loop.clocks)
+
+
+def _check_clocks(kept: dict[str, Any], new: Clocks) -> None:
+    """One row per source, each like the state of a loop."""
+    rows = array(kept["rows"], np.int64, (None, new.rows.shape[1]), "the clocks of sources")
+    count = len(rows)
+    require(count >= len(new.rows), "there are too few sources")
+    array(kept["floats"], np.float64, (count, new.floats.shape[1]), "the clocks of sources")
+    windows = array(kept["windows"], np.int64, (count, *new.windows.shape[1:]), "the windows")
+    waiting = array(kept["waiting"], np.int64, (count, None), "what waits for the clocks")
+    array(kept["marks"], np.int64, (count, new.marks.shape[1]), "the table of sources")
+    common = array(kept["common"], np.int64, new.common.shape, "what sources have in common")
+    require(bool(common[0] == new.common[0]), "its options are different ones")
+    indices(rows[:, kernel.WAITING], waiting.shape[1] + 1, "what waits for the clocks")
+    indices(rows[:, kernel.SUSPECTS], kernel.CONFIRM, "the suspects of sources")
+    for state, window in zip(rows, windows, strict=True):
+        _check_window(window, state)
 
 
 def _check_window(window: Any, state: Any) -> None:
@@ -56,9 +77,12 @@ def _check_window(window: Any, state: Any) -> None:
 
 def _check_block(block: dict[str, Any], types: int) -> None:
     seen = 0
-    for ts, codes, heads in block["parts"]:
+    for ts, codes, heads, *origin in block["parts"]:
         array(ts, np.int64, (None,), "a block of arrivals")
         array(heads, np.int64, ts.shape, "a block of arrivals")
+        for column in origin:
+            require(isinstance(column, np.ndarray) and column.dtype == np.int64, "no numbers")
+            require(len(column) in (0, len(ts)), "a block of arrivals is incomplete")
         require(isinstance(codes, np.ndarray) and codes.dtype.kind == "i", "types have no numbers")
         require(codes.shape == ts.shape, "a block of arrivals is incomplete")
         indices(codes, types, "the types of arrivals")

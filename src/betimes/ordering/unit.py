@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.model import (
-    PSEUDO,
     TICK,
     Duration,
     Event,
@@ -30,21 +29,23 @@ from betimes.model import (
 from betimes.model.duration import or_off
 from betimes.model.hints import known_options
 from betimes.ordering import kernel
-from betimes.ordering.clock import EVERY, OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
+from betimes.ordering.clock import OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import NOTHING, Loop, Step, plain
+from betimes.ordering.loop import NOBODY, NOTHING, Loop, Step, plain
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
+from betimes.ordering.sources import QUIET, Clocks, Origin, Sources
 from betimes.ordering.start import NOTHING_KNOWN, Start
 from betimes.ordering.stats import OrderingStats, reason
+from betimes.ordering.types import Types
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
-_TRANSLATIONS = 64  # batches list their types in many orders; this many are remembered
-_NOTHING: Any = (None, None, None)  # no payloads, or nobody who needs them
+_NOBODY: Any = (None, None, None, None)
+_NOTHING: Any = (None, None, None)  # no payloads
 
 
 @known_options
@@ -60,6 +61,10 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         unique, remember: payload columns (source, number) that identify duplicates, and the
             number of events to remember for that. Default: none, 1,000,000.
         start: what is known before the first event. Default: nothing.
+        source: the payload column that says which source an event comes from; each source has its
+            own clock. Default: one clock.
+        quiet: after this much stream time without an event, a source stops counting. Default:
+            10 min; None: never.
 
     >>> unit = OrderingUnit(clock="A")
     >>> [
@@ -91,34 +96,36 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         unique: tuple[str, str] | None = None,
         remember: int = 1_000_000,
         start: Start = NOTHING_KNOWN,
+        source: str | Sources | None = None,
+        quiet: Duration | None = QUIET,
     ) -> None:
         policy = slack if isinstance(slack, SlackPolicy) else SlackPolicy.parse(
             slack, margin=margin, min_slack=min_slack, max_slack=max_slack,
             decay=decay, max_late=max_late,
         )  # fmt: skip
         self._clock = parse_clock(clock)
-        self._on = None if on is None else frozenset((on,) if isinstance(on, str) else on)
+        wanted = None if on is None else frozenset((on,) if isinstance(on, str) else on)
         skew = or_off(max_skew, "max_skew")
         self._learner = ClockLearner(skew) if self._clock is None else None
         self._offsetter = OffsetLearner(skew) if len(self._clock or ()) > 1 else None
         self._duplicates = None if unique is None else Duplicates(unique, remember)
         self._start = start
-        self._loop = Loop(policy, skew, start.slack)
+        self._sources = Sources(source) if isinstance(source, str) else source
+        self._quiet = None if source is None else or_off(quiet, "quiet")
+        self._loop = Loop(policy, skew, start.slack, quiet=self._quiet)
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
         self._suspects: dict[int, EventBatch] = {}
         self._ended = False
         self._contradictions = 0
-        self._codes: dict[str, int] = {}
-        self._types: tuple[str, ...] = ()
-        self._translations: dict[tuple[str, ...], Codes | None] = {}
-        self._table = np.zeros((3, 0), np.int64)
+        offsets = {} if self._offsetter is None else start.offsets
+        self._types = Types(wanted, self._clock, self._learner, offsets)
         self._no_heads = np.zeros(1, np.int64)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
-        self._helpers = (self._learner, self._offsetter, self._duplicates)
+        self._helpers = (self._learner, self._offsetter, self._duplicates, self._sources)
         if self._learner is not None and start.clock is not None:
-            self._learner.begin_with(self._code(start.clock), start.clock)
+            self._learner.begin_with(self._types.code(start.clock), start.clock)
 
     def __repr__(self) -> str:
         return f"OrderingUnit({self.stats.brief()})"
@@ -145,33 +152,48 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._loop.floats[kernel.ATTENUATION] = value
 
     def feed(
-        self, events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
+        self,
+        events: EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event,
+        *,
+        blocks: bool = False,
+        certain: Ints = NOBODY,
     ) -> Ordered:
-        """Take events in order of arrival; return those that need not wait any longer."""
+        """Take events in order of arrival; return those that need not wait any longer.
+
+        With `blocks`, only the events of one source are in that order, and each source may come as
+        a block: nothing settles until every source of the batch has been heard. `certain` says how
+        far the stages below were certain before each event, if the unit listens to any.
+        """
         if self._ended:
             raise StreamEndedError(
                 "expected no more events after finish(), but feed() was called; "
                 "make a new OrderingUnit for a new stream"
             )
-        if type(events) is Event and self._is_plain and events.type in self._codes:
+        if type(events) is Event and self._is_plain and events.type in self._types.codes:
             if type(events.ts) is not int or not 0 <= events.ts <= times.LAST:
                 times.refuse(times.from_values([events.ts])[1])
-            return self._feed_one(events.ts, self._codes[events.type], events)
+            return self._feed_one(events.ts, self._types.codes[events.type], events)
         batch = EventBatch.of(events)
+        if self._sources is not None and batch.source is None:
+            batch = self._sources.told_apart(batch)
+        if blocks and batch.source is not None and self._loop.clocks is not None:
+            self._loop.clocks.expect(batch.source)
         bare = batch.payload is None and batch.head_start is None
         if bare and len(batch.ts) == 1 and self._is_plain:
-            return self._feed_one(batch.ts.item(0), self._translate(batch).item(0), batch)
+            return self._feed_one(batch.ts.item(0), self._types.translate(batch).item(0), batch)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
-        before, codes = self._loop.slack, self._translate(batch)
+        before, codes = self._loop.slack, self._types.translate(batch)
         singly = self._loop.policy.name == "quantile" and self._may_be_suspect(batch.ts)
         steps: list[Step] = []
         rejected: list[EventBatch] = []
+        origin = None if batch.source is None else Origin(plain(batch.source), certain)
         low = 0
         while low < len(batch) or not steps:
             high = min(low + 1, len(batch)) if singly else self._cut(low, len(batch), codes)
             part = batch if high - low == len(batch) else batch.part(low, high)
-            steps.append(self._step(part, codes[low:high], rejected))
+            mine = None if origin is None else origin.part(slice(low, high))
+            steps.append(self._step(part, codes[low:high], rejected, mine))
             low = high
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
 
@@ -186,8 +208,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         """Everything that `resume` needs, as plain data; payloads are not included."""
         return {
             "loop": self._loop.state_of(),
-            "types": self._types,
-            "table": self._table.copy(),
+            "types": self._types.names,
+            "table": self._types.table.copy(),
             "contradictions": self._contradictions,
             "suspects": {row: (int(e.ts[0]), e[0].type) for row, e in self._suspects.items()},
             "ended": self._ended,
@@ -197,10 +219,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned, in a unit with the same options."""
         self._loop.resume(kept)
-        self._types = tuple(kept["types"])
-        self._codes = {name: code for code, name in enumerate(self._types)}
-        self._translations.clear()
-        self._table = kept["table"]
+        self._types.resume(tuple(kept["types"]), kept["table"])
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
         self._suspects = {
             row: EventBatch.from_rows([Event(type, ts)])
@@ -214,7 +233,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def buffer(self) -> EventBatch:
         """The events currently held, in order; those released but not settled come first."""
         ts, rows, codes = self._loop.held.copy()
-        return EventBatch(ts, codes.astype(np.int32), self._types, self._payloads.take(rows))
+        return EventBatch(ts, codes.astype(np.int32), self._types.names, self._payloads.take(rows))
 
     @property
     def held_rows(self) -> Ints:
@@ -229,8 +248,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     @property
     def sure_clock(self) -> int | None:
-        """Stream time if no clock event so far is in doubt, otherwise None."""
-        doubt = self._loop.suspects or self._state[kernel.UPDATES] < 2
+        """Stream time if it is one, and no clock event so far is in doubt; otherwise None."""
+        several = self._sources is not None
+        doubt = several or self._loop.suspects or self._state[kernel.UPDATES] < 2
         return None if doubt else self.clock
 
     @property
@@ -243,6 +263,11 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         """The arrival numbers of clock events that look implausible and are not judged yet."""
         return list(self._suspects) if self._suspects else []
 
+    @property
+    def clocks(self) -> Clocks | None:
+        """The clocks of its sources, if each has its own."""
+        return self._loop.clocks
+
     def discard(self, rows: Sequence[int]) -> None:
         """Remove events from the buffer, by arrival number, as if they had never arrived."""
         self._loop.discard(rows)
@@ -251,8 +276,10 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def stats(self) -> OrderingStats:
         """Counts and readings as of now."""
         read = self._state.tolist()
-        moves = self._table[kernel.ROLE] & (kernel.CLOCK | kernel.SILENT) == kernel.CLOCK
-        clock = np.flatnonzero(moves).tolist()
+        names, table, clock = self._types.names, self._types.table, self._types.moving()
+        more: dict[str, Any] = {"largest_delay": read[kernel.TOP]}
+        if self._sources is not None and self.clocks is not None:
+            more = self.clocks.readings(self._sources)
         return OrderingStats(
             arrived=read[kernel.ARRIVALS],
             released=read[kernel.N_RELEASED],
@@ -266,26 +293,27 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             duplicates=0 if self._duplicates is None else self._duplicates.dropped,
             clock=None if read[kernel.NOW] == kernel.NEVER else read[kernel.NOW],
             clock_updates=read[kernel.UPDATES],
-            clock_types=tuple(self._types[i] for i in clock),
+            clock_types=tuple(names[i] for i in clock),
             clock_reason=self._why(),
-            clock_offsets={self._types[i]: int(self._table[kernel.OFFSET, i]) for i in clock},
+            clock_offsets={names[i]: int(table[kernel.OFFSET, i]) for i in clock},
             slack=read[kernel.SLACK],
-            largest_delay=read[kernel.TOP],
             policy=self._loop.policy.label,
             attenuation=self.attenuation,
-            types=dict(zip(self._types, self._table[kernel.COUNT].tolist(), strict=True)),
+            types=dict(zip(names, table[kernel.COUNT].tolist(), strict=True)),
+            **more,
         )
 
     def _why(self) -> str:
         if self._learner is not None:
             return self._learner.reason
-        came = [name for name, code in self._codes.items() if self._table[kernel.COUNT, code]]
+        counts = self._types.table[kernel.COUNT]
+        came = [name for name, code in self._types.codes.items() if counts[code]]
         return reason(self._clock or (), came, moved=self._loop.clock != kernel.NEVER)
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""
         if self._state[kernel.UPDATES] < 2:
-            moves = self._table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
+            moves = self._types.table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
             high = min(high, low + int(moves.argmax()) + 1) if moves.any() else high
         if self._state[kernel.RELEASED] and self.attenuation >= 1.0:
             return min(high, low + 1)
@@ -296,9 +324,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _doubt(self, ts: int, code: int, step: Step) -> None:
         """Believe the first clock event until three others in a row are far behind it."""
-        if not self._table[kernel.ROLE, code] & kernel.CLOCK:
+        if not self._types.table[kernel.ROLE, code] & kernel.CLOCK:
             return
-        time = ts + int(self._table[kernel.OFFSET, code])
+        time = ts + int(self._types.table[kernel.OFFSET, code])
         behind = time < self._loop.clock - int(self._state[kernel.MAX_SKEW])
         self._contradictions = self._contradictions + 1 if behind else 0
         if self._contradictions == kernel.CONFIRM:
@@ -319,10 +347,12 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         known = [] if self._loop.clock == kernel.NEVER else [self._loop.clock]
         newest = np.maximum.accumulate(np.concatenate((np.array(known, np.int64), ts)))
         leaps = np.diff(newest)
-        spread = self._table[kernel.OFFSET].max(initial=0)
+        spread = self._types.table[kernel.OFFSET].max(initial=0)
         return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
-    def _step(self, batch: EventBatch, codes: Codes, rejected: list[EventBatch]) -> Step:
+    def _step(
+        self, batch: EventBatch, codes: Codes, rejected: list[EventBatch], origin: Origin | None
+    ) -> Step:
         """Run the loop over a batch; add what it rejects to `rejected`."""
         heads = batch.head_start
         if heads is None:
@@ -331,9 +361,11 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             heads = self._no_heads[: len(batch)]
         first = int(self._state[kernel.ARRIVALS])
         if batch.payload is not None:
-            wanted = np.flatnonzero(self._table[kernel.ROLE, codes] & kernel.BUFFERED)
+            wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
             self._payloads.put(first, batch.payload, wanted)
-        step = self._loop.run(self._table, plain(batch.ts), plain(codes), plain(heads))
+        step = self._loop.run(
+            self._types.table, plain(batch.ts), plain(codes), plain(heads), origin
+        )
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
         if batch.types == (TICK,):
@@ -342,7 +374,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             self._doubt(int(batch.ts[-1]), int(codes[-1]), step)
         for block in (self._learner, self._offsetter):
             if block is not None:
-                block.note(batch.ts, codes, heads)
+                block.note(batch.ts, codes, heads, *(origin or ()))
                 if block.missing == 0:
                     self._review()
         return step
@@ -350,7 +382,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def _is_plain(self) -> bool:
         """Whether the loop is all that a single event needs."""
-        return self._helpers == _NOTHING and self._state.item(kernel.UPDATES) >= 2
+        return self._helpers == _NOBODY and self._state.item(kernel.UPDATES) >= 2
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""
@@ -359,9 +391,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         loop = self._loop
         before, suspects = loop.slack, loop.suspects
         payload = event.payload if type(event) is Event else None
-        if payload and self._table[kernel.ROLE, code] & kernel.BUFFERED:
+        if payload and self._types.table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-        step = loop.run(self._table, column, codes, heads)
+        step = loop.run(self._types.table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
             row = int(self._state[kernel.ARRIVALS]) - 1
@@ -381,7 +413,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             if self._payloads.has_tables:
                 self._payloads.tidy(self._loop.held[kernel.ROW])
         side = EventBatch.concat(rejected) if rejected else None
-        return Ordered(step, self._types, before, payloads, side)
+        return Ordered(step, self._types.names, before, payloads, side)
 
     def _put_aside(self, batch: EventBatch, first: int, rejected: Ints) -> list[EventBatch]:
         """Remember suspect events until they are judged; return those that were rejected."""
@@ -391,58 +423,25 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             return batch.part(row - first, row - first + 1) if known is None else known
 
         taken = [event(row) for row in rejected.tolist()]
-        suspects = self._state[kernel.SUSPECT_1 :][: self._state[kernel.SUSPECTS]].tolist()
-        self._suspects = {row: event(row) for row in suspects}
+        self._suspects = {row: event(row) for row in self._loop.suspect_rows}
         return taken
-
-    # Types: their codes and their roles
-
-    def _translate(self, batch: EventBatch) -> Codes:
-        """The types of a batch in this unit's codes."""
-        if batch.types not in self._translations:
-            if len(self._translations) >= _TRANSLATIONS:
-                self._translations.clear()
-            table = [self._code(name) for name in batch.types]
-            same = table == list(range(len(table)))
-            self._translations[batch.types] = None if same else np.array(table, dtype=np.int32)
-        translation = self._translations[batch.types]
-        return batch.codes if translation is None else translation[batch.codes]
-
-    def _code(self, name: str) -> int:
-        if name not in self._codes:
-            self._codes[name] = len(self._types)
-            self._types = (*self._types, name)
-            offset = 0 if self._offsetter is None else self._start.offsets.get(name, 0)
-            column = np.array([[self._role(name)], [offset], [0]])
-            self._table = np.append(self._table, column, axis=1)
-        return self._codes[name]
-
-    def _role(self, name: str) -> int:
-        if name == PSEUDO:
-            return kernel.MEASURED | kernel.NOTICE
-        if name == TICK:
-            return kernel.CLOCK | kernel.SILENT
-        wanted = self._on is None or name in self._on
-        role = kernel.MEASURED | kernel.BUFFERED if wanted else 0
-        if self._learner is not None:
-            moves = self._learner.chosen in (None, self._codes[name])
-        else:
-            moves = self._clock is not None and (name in self._clock or EVERY in self._clock)
-        return role | kernel.CLOCK if moves else role
 
     def _review(self) -> None:
         """Judge the clock by a full block of arrivals."""
         if self._offsetter is not None and self._clock is not None:
-            ts, codes, _ = self._offsetter.drain(OFFSETS)
-            clock = [self._codes[name] for name in self._clock if name in self._codes]
+            ts, codes, *_ = self._offsetter.drain(OFFSETS)
+            codes_of = self._types.codes
+            clock = [codes_of[name] for name in self._clock if name in codes_of]
             for code, offset in self._offsetter.measure(ts, codes, clock).items():
-                self._table[kernel.OFFSET, code] = offset
+                self._types.table[kernel.OFFSET, code] = offset
         if self._learner is not None:
-            ts, codes, heads = self._learner.drain(REVIEW)
-            if self._learner.choose(ts, codes, self._types):
-                for code, name in enumerate(self._types):
-                    self._table[kernel.ROLE, code] = self._role(name)
+            ts, codes, *more = self._learner.drain(REVIEW)
+            if self._learner.choose(ts, codes, self._types.names):
+                self._types.review()
                 skew = int(self._state[kernel.MAX_SKEW])
-                anew = Loop(self._loop.policy, skew, self._start.slack)
-                anew.run(self._table.copy(), ts, codes, heads)
+                anew = Loop(self._loop.policy, skew, self._start.slack, quiet=self._quiet)
+                heads, *origin = more
+                anew.run(
+                    self._types.table.copy(), ts, codes, heads, Origin(*origin) if origin else None
+                )
                 self._loop.learn_from(anew)

@@ -70,6 +70,7 @@ def calibrate_on(
         "measured_on": measured_on,
         "by": job.source.by,
         "unit": job.source.unit,
+        **({} if job.source.clocks is None else {"source": job.source.clocks}),
         **job.detect.options,
     }
     if job.engine.kind == "local":

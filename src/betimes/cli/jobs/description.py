@@ -35,13 +35,21 @@ def describe(job: JobFile, hierarchy: Hierarchy) -> str:
 def _source(job: JobFile) -> list[str]:
     source = job.source
     named = [("time", source.time), ("type", source.type), ("arrival", source.arrival)]
-    named += [("unit", source.unit)]
-    columns = ", ".join(f"{role} {name}" for role, name in [*named, ("by", source.by)] if name)
+    named += [
+        ("unit", source.unit),
+        ("by", source.by),
+        ("source", "the partition" if _by_partition(job) else source.source),
+    ]
+    columns = ", ".join(f"{role} {name}" for role, name in named if name)
     return [
         _where(job),
         f"{columns}; batches of {source.batch_rows:,} rows",
         _ENDS[source.end],
     ]
+
+
+def _by_partition(job: JobFile) -> bool:
+    return job.source.source is None and job.source.clocks is not None
 
 
 def _where(job: JobFile) -> str:

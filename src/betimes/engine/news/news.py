@@ -51,6 +51,8 @@ class News(msgspec.Struct, frozen=True):
     """No output of an earlier time can be taken back any more."""
     reach: int = -1
     """No output with an earlier cause can."""
+    certain: npt.NDArray[np.int64] | None = None
+    """With sources: arrivals, and how far the order was certain after each; None if no further."""
 
     @property
     def quiet(self) -> bool:
@@ -104,7 +106,7 @@ class News(msgspec.Struct, frozen=True):
                 self.inserted.state_of(), self.final, self.deleted.state_of(), self.whys,
                 [(void.key, void.since, void.why) for void in self.voids],
                 self.confirmed.state_of(), self.late, self.rejected, self.notices,
-                self.may_change_from, self.reach,
+                self.may_change_from, self.reach, self.certain,
             ],
             _WHAT,
         )  # fmt: skip
@@ -128,6 +130,8 @@ class Heard(msgspec.Struct, frozen=True):
     """What arrives and is not final yet."""
     may_change_from: int | None = None
     """Nothing earlier will be taken back; None if nobody publishes anything."""
+    certain: tuple[npt.NDArray[np.int64] | None, ...] = ()
+    """With sources: how far the order of each publisher was certain, as in `News`."""
 
     @property
     def quiet(self) -> bool:

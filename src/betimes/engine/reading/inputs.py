@@ -67,10 +67,12 @@ class Inputs:
                 at = np.arange(self.first, self.first + len(batch.ts))
                 known = batch.without_payload(), at
             elif not any(mask):
-                known = EventBatch(_NOTHING, _NO_CODES, batch.types), _NOTHING
+                none = None if batch.source is None else _NOTHING
+                known = EventBatch(_NOTHING, _NO_CODES, batch.types, source=none), _NOTHING
             else:
                 rows = self.rows(mask)
-                part = EventBatch(batch.ts[rows], batch.codes[rows], batch.types)
+                source = None if batch.source is None else batch.source[rows]
+                part = EventBatch(batch.ts[rows], batch.codes[rows], batch.types, source=source)
                 known = part, self.first + rows
             self._columns[mask] = known
         return known

@@ -28,8 +28,10 @@ from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
+from betimes.engine.stages.certainty import CertainBelow, rises
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
+from betimes.engine.stages.handed import first_handed
 from betimes.engine.stages.lateness import Lateness
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.rest import Rest
@@ -79,6 +81,9 @@ class Stage:
         self.finality = Finality(options.kept, self.counts)
         self.reads: tuple[str, ...] = ()
         """The detectors that publish what this one subscribes to."""
+        self.sourced = options.source is not None
+        """Whether each source has its own clock."""
+        self._certain_below = CertainBelow()
         self._observers = tuple(observers)
         self._time = time
         self._load = Meter(self.counts)
@@ -105,10 +110,14 @@ class Stage:
         """Sort out which input events of a batch arrive here; nothing is taken in yet."""
         return self.tactic.read(inputs)
 
-    def step(self, arrivals: Arrivals, heard: Heard, first: int) -> News:
-        """Take in what arrives in a batch; `first` is the number of its first arrival."""
+    def step(self, arrivals: Arrivals, heard: Heard, first: int, *, blocks: bool = False) -> News:
+        """Take in what arrives in a batch; `first` is the number of its first arrival.
+
+        With `blocks`, each source of the batch may come as a block.
+        """
         if heard.may_change_from is not None:
             self.finality.below = heard.may_change_from
+        certain = self._certain_below.hear(arrivals.at, heard.certain)
         if not heard.quiet:
             self._hear(heard, first)
         elif arrivals.below is None:
@@ -121,7 +130,7 @@ class Stage:
         told, unit = Telling(), self.unit
         row = self._row
         self._row += len(arrivals.at)
-        answer = unit.feed(arrivals.batch)
+        answer = unit.feed(arrivals.batch, blocks=blocks, certain=certain)
         for observer in self._observers:
             observer.arrived(self, arrivals.batch, answer)
         self.tactic.put(row, arrivals)
@@ -191,7 +200,7 @@ class Stage:
     ) -> None:
         """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
-        events, rows = self.tactic.take(*_first_handed(answer, at, row))
+        events, rows = self.tactic.take(*first_handed(answer, at, row))
         events = self._lateness.sift(events, rows, finality, told)
         if ends:
             finality.settled = END
@@ -217,7 +226,7 @@ class Stage:
             return
         finality, repairs = self.finality, self._lateness.repairs
         slack_before = 0 if before[0] == NEVER else before[1]
-        if repairs and _steady(clock, slack, slack_before):
+        if repairs and not self.sourced and _steady(clock, slack, slack_before):
             # The common case: the furthest clock decides.
             newest = clock.item(0) if len(clock) == 1 else int(clock.max())
             finality.settled = max(finality.settled, newest - max(slack_before, 1))
@@ -228,8 +237,11 @@ class Stage:
             certain[clock == NEVER] = -1
         if not repairs:
             self._lateness.note(arrivals, certain, finality.settled, row)
+        if self.sourced:
+            # The levels above follow this instead of learning the slack.
+            told.certain = rises(arrivals.at, certain, finality.settled)
         finality.settled = max(finality.settled, int(certain.max()))
-        if slack[-1] != slack_before or self._unit.policy != "largest":
+        if not self.sourced and (slack[-1] != slack_before or self._unit.policy != "largest"):
             known = np.where(clock == NEVER, 0, slack)
             for index in np.flatnonzero(np.diff(known, prepend=slack_before) > 0).tolist():
                 ts = max(int(clock[index] - slack[index]), 0)
@@ -243,7 +255,7 @@ class Stage:
         clock, (known, slack) = step.clock, self._outputs.path.end
         if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
             return False
-        if not self._lateness.repairs:
+        if not self._lateness.repairs or self.sourced:
             return False
         self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
         self._outputs.path = Path((clock, slack))
@@ -336,7 +348,7 @@ class Stage:
             if len(made):
                 observer.made(self, made)
             observer.settled(self, finality.final_to)
-        if nothing and confirmed is NO_OUTPUTS:
+        if nothing and confirmed is NO_OUTPUTS and told.certain is None:
             return self._nothing()
         return told.news(made, final, confirmed, finality.may_change_from(), reach)
 
@@ -379,6 +391,7 @@ class Stage:
             retraction=f"{self._retraction.technique}: {self._retraction.reason}",
             latency_provisional=counts.first_latency / counts.made if counts.made else None,
             latency_final=counts.final_latency / counts.finals if counts.finals else None,
+            waits_for=unit.waits_for,
             busy=counts.busy,
             busy_factor=self._load.last.busy / span if self._load.last else 0.0,
         )
@@ -397,6 +410,7 @@ class Stage:
             "lateness": self._lateness.state_of(),
             "suspects": self._suspects,
             "before": self._outputs.path.end,
+            "certain_below": self._certain_below.known,
             "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
             "outputs": outputs.state_of(),
@@ -410,6 +424,7 @@ class Stage:
         self._row, self._suspects = kept["row"], kept["suspects"]
         self._outputs.copies = kept["copies"]
         self._outputs.path = Path(kept["before"])
+        self._certain_below.known = kept["certain_below"]
         self._lateness.resume(kept["lateness"])
         self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
@@ -424,25 +439,3 @@ def _steady(clock: Ints, slack: Ints, told: int) -> bool:
     if len(clock) == 1:
         return clock.item(0) != NEVER and slack.item(0) == told
     return bool(clock.min() != NEVER and (slack == told).all())
-
-
-def _first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
-    """What the unit hands out for the first time, in order: rows, times and arrivals."""
-    released, replayed = answer.released, answer.replayed
-    rows, ts, places = released.rows, released.ts, released.at
-    if len(replayed) or len(answer.late):
-        new = (replayed.at >= 0).nonzero()[0]
-        rows = np.concatenate((replayed.rows[new], rows))
-        ts = np.concatenate((replayed.ts[new], ts))
-        places = np.concatenate((replayed.at[new], places))
-        order = _in_order(ts, rows)
-        rows, ts, places = rows[order], ts[order], places[order]
-    return rows, ts, at.take(places - row, mode="clip") if len(at) else at
-
-
-def _in_order(ts: Ints, rows: Ints) -> Ints:
-    """The indices that sort by time, then by row; nearly sorted times are sorted fast."""
-    order = np.argsort(ts, kind="stable")
-    ts_then, rows_then = ts[order], rows[order]
-    wrong = (ts_then[1:] == ts_then[:-1]) & (rows_then[1:] < rows_then[:-1])
-    return np.lexsort((rows, ts)) if wrong.any() else order

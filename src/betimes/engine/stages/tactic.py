@@ -88,7 +88,12 @@ class Setting:
         return known
 
     def _sees(self, type: str) -> bool:
-        """Whether it needs input events of this type: it takes them, or they move its clock."""
+        """Whether it needs input events of this type: it takes them, or they move its clock.
+
+        If sources have their own clocks, it must hear all of them.
+        """
+        if self.options.source is not None:
+            return True
         clock = self.clock
         moves = clock is None or EVERY in clock or type in clock or type == TICK
         return moves or self.node.takes(type)

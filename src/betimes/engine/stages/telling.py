@@ -13,7 +13,17 @@ from betimes.model.event import Event
 class Telling:
     """What has happened at a stage so far in a batch."""
 
-    __slots__ = ("_gone", "_listed", "_whys", "late", "made", "notices", "rejected", "voids")
+    __slots__ = (
+        "_gone",
+        "_listed",
+        "_whys",
+        "certain",
+        "late",
+        "made",
+        "notices",
+        "rejected",
+        "voids",
+    )
 
     def __init__(self) -> None:
         self.made: list[Outputs] = []
@@ -21,6 +31,7 @@ class Telling:
         self.late: list[tuple[Event, int, str]] = []
         self.rejected: list[tuple[Event, int]] = []
         self.notices: list[tuple[int, int]] = []
+        self.certain: npt.NDArray[np.int64] | None = None
         self._listed: list[Outputs] = []
         self._whys: list[str] = []
         self._gone: list[Outputs] = []
@@ -59,5 +70,5 @@ class Telling:
         return News(
             made, final, Outputs.concat(self._listed), tuple(self._whys), tuple(self.voids),
             confirmed, tuple(self.late), tuple(self.rejected), tuple(self.notices),
-            may_change_from, reach,
+            may_change_from, reach, self.certain,
         )  # fmt: skip

@@ -34,11 +34,26 @@ it unlinks the new events from the merged list in reverse order of arrival, and 
 event when it is unlinked had arrived before it. If the successor is already released, the event
 came too late to tell, and counts with its whole lateness. `learning` says how needs become a slack.
 
+If the stream has several sources, each has its own clock and slack, and `sources` walks the path
+instead of `path`; everything else is the same.
+
 `layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
 
-from betimes.ordering.kernel.batch import feed
+from betimes.ordering.kernel.batch import feed, feed_sources
 from betimes.ordering.kernel.holding import holding_time, holding_times
+from betimes.ordering.kernel.sources import (
+    EXPECTED,
+    LIVING,
+    N_MARKS,
+    NEXT_LOOK,
+    ORDINARY,
+    QUIET,
+    SLOWEST,
+    STANDING,
+    UNKNOWN,
+    set_leaves,
+)
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ABOVE, ALLOWANCE, ARRIVALS, AT, ATTENUATION, BASE, BUCKETS, BUFFERED, CLOCK, CODE, CONFIRM,
@@ -51,13 +66,14 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 )  # fmt: skip
 
 __all__ = [
-    "ABOVE", "ALLOWANCE", "ARRIVALS", "AT", "ATTENUATION", "BASE", "BUCKETS", "BUFFERED",
-    "CLOCK", "CODE", "CONFIRM", "COUNT", "CUT", "DECAY", "FAR", "FEW", "FIRST_ALLOWANCE", "FLOOR",
-    "FLOOR_LEFT", "FRONTIER", "GAIN", "GAIN_BITS", "HEAD", "LEARNED", "LEARNED_FLOATS",
-    "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK", "NEVER", "NOTICE",
-    "NOW", "N_FLOATS", "N_LATE", "N_REJECTED", "N_RELEASED", "N_REPLAYED", "N_SETTLED",
-    "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING", "PASSED", "PASSED_TOP", "PEAK",
-    "POLICY", "RELEASED", "ROLE", "ROW", "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK",
-    "SUSPECTS", "SUSPECT_1", "TOP", "TOTAL", "TS", "UPDATES", "WAITING", "WINDOW", "feed",
-    "holding_time", "holding_times",
+    "ABOVE", "ALLOWANCE", "ARRIVALS", "AT", "ATTENUATION", "BASE", "BUCKETS", "BUFFERED", "CLOCK",
+    "CODE", "CONFIRM", "COUNT", "CUT", "DECAY", "EXPECTED", "FAR", "FEW", "FIRST_ALLOWANCE",
+    "FLOOR", "FLOOR_LEFT", "FRONTIER", "GAIN", "GAIN_BITS", "HEAD", "LEARNED", "LEARNED_FLOATS",
+    "LIVING", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK", "NEVER",
+    "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS", "N_REJECTED", "N_RELEASED",
+    "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING", "ORDINARY",
+    "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW", "SETTLED_TO",
+    "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "SLOWEST", "STANDING", "SUSPECTS", "SUSPECT_1", "TOP",
+    "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources",
+    "holding_time", "holding_times", "set_leaves",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 )  # fmt: skip
 from betimes.ordering.kernel.path import walk
 from betimes.ordering.kernel.release import find_late, release_early, release_in_time
+from betimes.ordering.kernel.sources import walk_sources
 
 
 @compiled
@@ -30,10 +31,46 @@ def feed(
     ones), the counts of rejected and late events, the number of open suspects, the end of the
     buffer, the clock and the slack.
     """
+    behind = _take_in(state, types, buffer, ts, codes, order, work, links, side)
+    n = len(ts)
+    maybe_late = walk(
+        state, floats, types, waiting, window, buffer, ts, codes, heads, work[3, :n], work[:3, :n],
+        side[0],
+    )  # fmt: skip
+    return _give_out(
+        state, floats, types, buffer, ts, codes, behind, maybe_late, work, side, out, start
+    )
+
+
+@compiled
+def feed_sources(
+    state: Ints, floats: Floats, types: Ints, buffer: Ints,
+    rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
+    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints, order: Ints,
+    work: Ints, links: Ints, side: Ints, out: Ints, start: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
+    """Feed a batch whose events come from several sources, each with its own clock."""
+    behind = _take_in(state, types, buffer, ts, codes, order, work, links, side)
+    n = len(ts)
+    maybe_late = walk_sources(
+        state, floats, types, buffer, rows, row_floats, windows, waiting, marks, common, leaves,
+        ts, codes, heads, sources, certain, work[3, :n], work[:3, :n], side[0],
+    )  # fmt: skip
+    state[SUSPECTS] = rows[:, SUSPECTS].sum()
+    return _give_out(
+        state, floats, types, buffer, ts, codes, behind, maybe_late, work, side, out, start
+    )
+
+
+@compiled
+def _take_in(
+    state: Ints, types: Ints, buffer: Ints, ts: Ints, codes: Codes, order: Ints,
+    work: Ints, links: Ints, side: Ints,
+) -> int:  # fmt: skip
+    """Merge a batch into the buffer; return how many events landed before a released one."""
     n = len(ts)
     if n <= FEW:
         order = sort_few(types, ts, codes)
-    path, spare, reach = work[:3, :n], work[3, :n], work[4:6, :n]
     state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
     side[0, 0] = side[1, 0] = 0
     behind = 0
@@ -41,15 +78,23 @@ def feed(
         last = buffer[TS, state[HEAD] + state[RELEASED] - 1]
         while behind < len(order) and ts[order[behind]] < last:
             behind += 1
-    places = reach[0] if state[POLICY] == QUANTILE else spare[:0]
+    places = work[4, : n if state[POLICY] == QUANTILE else 0]
     places[:] = -1
     lowest = merge(buffer, state, ts, codes, order, places)
     state[PEAK] = max(state[PEAK], state[SIZE])
     if len(places):
-        find_successors(buffer, lowest, state[HEAD] + state[SIZE], places, spare, links)
-    maybe_late = walk(
-        state, floats, types, waiting, window, buffer, ts, codes, heads, spare, path, side[0]
-    )  # fmt: skip
+        find_successors(buffer, lowest, state[HEAD] + state[SIZE], places, work[3, :n], links)
+    return behind
+
+
+@compiled
+def _give_out(
+    state: Ints, floats: Floats, types: Ints, buffer: Ints, ts: Ints, codes: Codes, behind: int,
+    maybe_late: bool, work: Ints, side: Ints, out: Ints, start: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
+    """Release along the path, and count."""
+    n = len(ts)
+    path, spare, reach = work[:3, :n], work[3, :n], work[4:6, :n]
     if side[0, 0]:
         take_out(state, buffer, side[0])
     top = state[SETTLED_TOP]

@@ -14,7 +14,7 @@ from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 
 
 @compiled
-def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
+def is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
     """Judge the time of a clock event; rejected rows go to `rejected`, after their number."""
     if now == NEVER or time - now <= state[MAX_SKEW] or time <= state[FRONTIER]:
         for k in range(state[SUSPECTS]):
@@ -31,9 +31,8 @@ def _is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> b
 
 
 @compiled
-def _pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int) -> int:
+def pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int, frontier: int) -> int:
     """Quantile policy: remember the largest time that has arrived and that the frontier passed."""
-    frontier = state[NOW] - state[SLACK]
     if frontier > state[PASSED]:
         state[PASSED] = frontier
         while cursor < end and buffer[TS, cursor] <= frontier:
@@ -74,7 +73,7 @@ def walk(
         time = ts[p] + types[OFFSET, code]
         doubtful = role & CLOCK and not role & SILENT
         if doubtful and (state[SUSPECTS] > 0 or time - now > state[MAX_SKEW]):
-            suspect = _is_suspect(state, now, time, row0 + p, rejected)
+            suspect = is_suspect(state, now, time, row0 + p, rejected)
         if role & MEASURED and not suspect:
             effective = ts[p] - heads[p]
             oldest = min(oldest, effective)
@@ -91,7 +90,7 @@ def walk(
             if role & SILENT:
                 state[NOW], state[WAITING], state[OLDEST_NOTICE] = time, 0, FAR
                 if quantile:
-                    cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+                    cursor = pass_frontier(state, buffer, cursor, end, row0 + p, time - slack)
             elif not quick or time - oldest > state[TOP]:
                 elapsed = 0 if now == NEVER else time - now
                 state[NOW], state[OLDEST_WAITING] = time, oldest
@@ -99,7 +98,7 @@ def walk(
                 set_slack(state, floats, window)
                 slack = state[SLACK]
                 if quantile:
-                    cursor = _pass_frontier(state, buffer, cursor, end, row0 + p)
+                    cursor = pass_frontier(state, buffer, cursor, end, row0 + p, time - slack)
             updates += 0 if role & SILENT else 1
             now, oldest = time, FAR
             bound = now - slack

@@ -47,8 +47,11 @@ _POINTS = (TimestampType, TimestampNTZType, DateType, DecimalType)
 def check_columns(df: DataFrame, job: Job) -> None:
     """Refuse a DataFrame whose columns are missing or of the wrong type."""
     kinds = {field.name: field.dataType for field in df.schema}
-    columns, by = job.columns, job.options.by
-    roles = {"time": columns.time, "type": columns.type, "arrival": columns.arrival, "by": by}
+    columns, by, source = job.columns, job.options.by, job.options.source
+    roles = {
+        "time": columns.time, "type": columns.type, "arrival": columns.arrival, "by": by,
+        "source": source,
+    }  # fmt: skip
     for role, name in roles.items():
         if name is not None and name not in kinds:
             raise EventError(
@@ -61,6 +64,8 @@ def check_columns(df: DataFrame, job: Job) -> None:
         _expect(columns.arrival, "arrival", kinds, (*_TIMES, StringType), "numbers, times or text")
     if by is not None:
         _expect(by, "by", kinds, _KEYS, "whole numbers or text")
+    if source is not None:
+        _expect(source, "source", kinds, _KEYS, "whole numbers or text")
     for name, kind in kinds.items():
         if not isinstance(kind, _POINTS) and _holds(kind, _POINTS):
             raise EventError(
@@ -154,6 +159,7 @@ def _needed(df: DataFrame, job: Job, columns: Sequence[str]) -> list[str]:
         job.columns.type,
         job.columns.arrival,
         job.options.by,
+        job.options.source,
         *columns,
         *keys,
     }

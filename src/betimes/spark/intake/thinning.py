@@ -13,6 +13,8 @@ if the clock before the batch is beyond doubt (at least two events have moved it
 waiting to be judged) and no clock event of the batch is more than `max_skew` ahead of it. The clock
 only rises, so every clock event of the batch is then believed. Otherwise the idle events are put
 back in their places.
+
+If each source has its own clock, every event has an effect: it tells that its source is alive.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ class Thinner:
     @classmethod
     def of(cls, job: Job) -> Thinner | None:
         """The thinner of a job, or None if every event has an effect."""
-        if job.ticking is None or job.options.order == "key":
+        if job.ticking is None or job.options.order == "key" or job.options.source is not None:
             return None
         numbers = job.numbered
         clock = job.ticking if numbers is None else numbers.index(job.ticking)

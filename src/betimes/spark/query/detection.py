@@ -30,6 +30,7 @@ def detect(
     arrival: str | None = None,
     by: str | None = None,
     order: str = "shared",
+    source: str | None = None,
     results: str = "provisional",
     idle: Duration | None = None,
     slots: int | None = None,
@@ -53,6 +54,8 @@ def detect(
             order of its source, and a batch DataFrame is complete: it is sorted by time.
         by: The column with the key; each key is a separate stream.
         order: "shared" for one clock per slot, "key" for one per key.
+        source: The column that says which source an event comes from, such as the partition of a
+            Kafka topic; each source then has its own clock, and settling waits for the slowest.
         results: "provisional" for early results, "final" for only those that are never taken back.
         idle: After this long without events, time passes with the wall clock, so that results
             settle; without it, they wait for the next event.
@@ -61,7 +64,9 @@ def detect(
         columns: New names for columns of the result, such as `{"ts": "at"}`.
         options: Options of `Engine`.
     """
-    wanted = EngineOptions.of(options, results=results, function=detect, by=by, order=order)
+    wanted = EngineOptions.of(
+        options, results=results, function=detect, by=by, order=order, source=source
+    )
     job = Job.of(
         hierarchy, Columns(time, type, arrival), wanted, slots=slots, results=results, idle=idle
     )

@@ -166,8 +166,10 @@ def _check_columns(
     job: JobFile, hierarchy: Hierarchy, schema: pa.Schema, problems: Problems
 ) -> None:
     source = job.source
-    for role in ("time", "type", "arrival", "by"):
+    for role in ("time", "type", "arrival", "by", "source"):
         name = getattr(source, role)
+        if role == "source" and name == "off":
+            continue
         if name is not None and name not in schema.names:
             problems.add(
                 _SOURCE, role, f"the source has no column {name!r}{nearest(name, schema.names)}"

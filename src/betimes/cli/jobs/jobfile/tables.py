@@ -41,17 +41,22 @@ from betimes.engine import EngineOptions
 from betimes.engine.options import LATE_POLICIES, OPTIONS, RESULTS
 from betimes.engine.stages.retraction import TECHNIQUES
 from betimes.host import Columns
+from betimes.model.event import OWN
 from betimes.model.hints import nearest
 from betimes.model.times import UNITS
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
 
+PARTITION, ARRIVAL = f"{OWN}partition", f"{OWN}arrival"
+"""Columns that the records of a Kafka topic have besides those of the events."""
+
 SOURCE_KEYS: Shape = {
     "format": Key(choice(*FILES, "kafka", "socket", "simulate"), required=True),
     "time": Key(text, "ts"),
     "type": Key(text, "type"),
     "arrival": Key(text),
+    "source": Key(text),
     "unit": Key(choice(*UNITS)),
     "by": Key(text),
     "batch_rows": Key(whole(1), BATCH_ROWS),
@@ -76,7 +81,7 @@ OPTION_READERS: dict[str, Reader] = {
     "slack": slack,
     "margin": number(0),
     "max_late": number(0, 1),
-    "max_skew": either("off", duration),
+    **dict.fromkeys(("max_skew", "quiet"), either("off", duration)),
     "retention": retention,
     "attenuation": either("adaptive", number(0, 1)),
     "retraction": choice(*TECHNIQUES),
@@ -89,6 +94,7 @@ OPTION_READERS: dict[str, Reader] = {
 
 ELSEWHERE = {
     "by": "a key of [source]",
+    "source": "a key of [source]",
     "unit": "a key of [source]",
     "zone": "cannot be set in a job file",
 }
@@ -148,6 +154,8 @@ class SourceTable:
     time: str
     type: str
     arrival: str | None
+    source: str | None
+    """The column with the source of an event; "off" for one clock."""
     unit: str | None
     by: str | None
     batch_rows: int
@@ -164,6 +172,17 @@ class SourceTable:
     keys: int
     stragglers: float
     rate: float | None
+
+    @property
+    def clocks(self) -> str | None:
+        """The column whose values have their own clocks: of a Kafka topic, the partition."""
+        usual = PARTITION if self.format == "kafka" else None
+        return None if self.source == "off" else self.source or usual
+
+    @property
+    def order(self) -> str | None:
+        """The column that gives the order of arrival: of a Kafka topic, the time of the record."""
+        return self.arrival or (ARRIVAL if self.format == "kafka" else None)
 
 
 @dataclass(frozen=True)
@@ -228,13 +247,14 @@ class JobFile:
     def options(self) -> EngineOptions:
         """The options of the engine, with what `results` asks for."""
         return EngineOptions.of(
-            self.detect.options, results=self.sink.results, by=self.source.by, unit=self.source.unit
+            self.detect.options, results=self.sink.results, by=self.source.by,
+            source=self.source.clocks, unit=self.source.unit,
         )  # fmt: skip
 
     @property
     def columns(self) -> Columns:
         """The columns of the source that every event has."""
-        return Columns(self.source.time, self.source.type, self.source.arrival)
+        return Columns(self.source.time, self.source.type, self.source.order)
 
     def has(self, table: str, key: str) -> bool:
         """Whether the file sets a key."""

@@ -23,7 +23,7 @@ from rich.console import Console
 from betimes.cli.jobs.io.files import FileSource, dataset
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.hierarchies import importing_from
-from betimes.cli.jobs.jobfile.tables import FILES, JobFile
+from betimes.cli.jobs.jobfile.tables import ARRIVAL, FILES, PARTITION, JobFile
 from betimes.cli.jobs.running.local import Outcome
 from betimes.cli.jobs.running.progress import Progress, Reading
 from betimes.cli.jobs.running.stopping import Stop
@@ -43,6 +43,11 @@ _SAMPLE = 64 * 1024
 """Bytes of a text file from which the length of its lines is estimated."""
 _CSV = {"header": "true", "escape": '"'}
 """CSV as most tools write and read it: names in the first line, quotes doubled."""
+
+
+_ORIGIN = {PARTITION: "partition", ARRIVAL: "unix_millis(timestamp) * 65536 + partition"}
+"""Of a Kafka record: its source, and its place by record time and partition. Records of one
+partition are read in the order of their offsets, and sorting keeps that."""
 
 
 class SparkJob:
@@ -122,7 +127,8 @@ class SparkJob:
         rows = self._rows(session, simulated)
         changes = bs.detect(
             rows, self._hierarchy, time=job.source.time, type=job.source.type,
-            arrival=job.source.arrival, by=job.source.by, unit=job.source.unit,
+            arrival=job.source.order, by=job.source.by, source=job.source.clocks,
+            unit=job.source.unit,
             results=job.sink.results, idle=job.engine.idle, slots=job.engine.slots,
             **job.detect.options,
         )  # fmt: skip
@@ -139,7 +145,8 @@ class SparkJob:
             reader = reader.format("kafka").option("kafka.bootstrap.servers", source.servers)
             reader = reader.option("subscribe", source.topic)
             reader = reader.option("maxOffsetsPerTrigger", source.batch_rows)
-            return _parsed(reader.options(**source.options).load(), _columns(self._job))
+            records = reader.options(**source.options).load()
+            return _parsed(records, _columns(self._job), **_ORIGIN)
         if source.format == "socket":
             reader = reader.format("socket").option("host", source.host)
             reader = reader.option("port", source.port).options(**source.options)
@@ -290,11 +297,11 @@ def in_words() -> Iterator[None]:
         raise RunError(said) from error
 
 
-def _parsed(messages: Any, columns: str) -> Any:
-    """The columns of messages that are JSON objects."""
-    return messages.selectExpr(f"from_json(cast(value as string), '{columns}') as event").select(
-        "event.*"
-    )
+def _parsed(messages: Any, columns: str, **more: str) -> Any:
+    """The columns of messages that are JSON objects, and more: expressions, by name."""
+    event = f"from_json(cast(value as string), '{columns}') as event"
+    others = (f"{expression} as {name}" for name, expression in more.items())
+    return messages.selectExpr(event, *others).select("event.*", *more)
 
 
 def _log_file(job: JobFile) -> Path:

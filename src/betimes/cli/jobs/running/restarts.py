@@ -25,7 +25,7 @@ from betimes.model import StreamEndedError
 from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 3
+FORMAT = 4
 FILE = "local-run"
 _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 

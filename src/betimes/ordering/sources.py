@@ -1,0 +1,239 @@
+"""The sources of a stream: their names, and the arrays that hold one clock for each of them.
+
+What a source is, and what a unit makes of several clocks, is told in `kernel/sources.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded
+from betimes.model.duration import readable
+from betimes.model.errors import EventError
+from betimes.model.event import OWN
+from betimes.ordering import kernel
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+QUIET = "10min"
+"""After this much stream time without an event, a source stops counting."""
+
+_STANDINGS = {kernel.LIVING: "living", kernel.EXPECTED: "expected", kernel.QUIET: "quiet"}
+
+
+class Sources:
+    """Numbers for sources, from 1, in the order in which they are first seen; 0 means none.
+
+    >>> from betimes.model import Event
+    >>> sources = Sources("partition")
+    >>> sources.read(EventBatch.of([Event("A", 3, {"partition": 7})])).tolist(), sources.names
+    ([1], [7])
+    """
+
+    def __init__(self, column: str, who: str = "the ordering unit") -> None:
+        self.column = column
+        self._who = who
+        self._numbers: dict[Any, int] = {}
+
+    @property
+    def names(self) -> list[Any]:
+        """The sources, in the order of their numbers."""
+        return list(self._numbers)
+
+    def read(self, batch: EventBatch) -> Ints:
+        """The number of the source of each event; an event without one is an error."""
+        if not len(batch):
+            return np.empty(0, np.int64)
+        found = Coded.of(batch, self.column, self._who, option="source")
+        known = self._numbers
+        for code, name in enumerate(found.values):
+            if name is None or name != name:
+                row = int((found.codes == code).argmax())
+                raise EventError(
+                    f"{self._who} has source={self.column!r}, but in {batch[row]!r} it is missing: "
+                    "every event must say where it comes from; fill it in, or filter such events "
+                    "out"
+                )
+        table = [known.setdefault(name, len(known) + 1) for name in found.values]
+        return np.array(table, np.int64)[found.codes]
+
+    def told_apart(self, batch: EventBatch) -> EventBatch:
+        """The batch with the source of each event."""
+        source, payload = self.read(batch), batch.payload
+        if self.column.startswith(OWN) and isinstance(payload, pa.Table) and len(batch):
+            payload = payload.drop_columns([self.column])
+        return EventBatch(
+            batch.ts, batch.codes, batch.types, payload, head_start=batch.head_start,
+            source=source,
+        )  # fmt: skip
+
+    def known(self, names: Iterable[Any]) -> list[int]:
+        """The numbers of those of these sources that have had an event."""
+        return [self._numbers[name] for name in names if name in self._numbers]
+
+    def state_of(self) -> dict[str, Any]:
+        """Everything that `resume` needs."""
+        return {"names": self.names}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Resume from what `state_of` returned."""
+        self._numbers = {name: number for number, name in enumerate(kept["names"], 1)}
+
+
+class Origin(NamedTuple):
+    """Where the events of a batch come from."""
+
+    sources: Ints
+    """The number of the source of each event."""
+    certain: Ints
+    """How far the stages below were certain before each; empty if there are none."""
+
+    def part(self, rows: slice) -> Origin:
+        """That of some of the events."""
+        return Origin(self.sources[rows], self.certain[rows])
+
+
+class SourceStats(NamedTuple):
+    """What is known about one source."""
+
+    clock: int | None
+    """The largest time seen on its clock types; None until it has a clock."""
+    slack: int
+    """How long its events are held back at most, by its own clock."""
+    standing: str
+    """`living` or `expected`: it counts; `quiet`: it has not been heard for long."""
+
+    def __repr__(self) -> str:
+        return f"SourceStats(clock={self.clock}, slack={readable(self.slack)}, {self.standing})"
+
+
+class Clocks:
+    """One clock and one slack per source, in the form that the compiled loop takes.
+
+    There is room for twice as many sources as are known at most; those to come are unknown.
+    """
+
+    def __init__(self, quiet: int, state: Ints, floats: Floats, window: Ints) -> None:
+        """With what a unit without sources starts with: each source starts with the same."""
+        self._first = (state.copy(), floats.copy(), window.copy())
+        self.rows: Ints = np.empty((0, len(state)), np.int64)
+        self.floats: Floats = np.empty((0, len(floats)))
+        self.windows: Ints = np.empty((0, *window.shape), np.int64)
+        self.waiting: Ints = np.empty((0, 1), np.int64)
+        self.marks: Ints = np.empty((0, kernel.N_MARKS), np.int64)
+        self.common: Ints = np.array([quiet, kernel.FAR, 0])
+        self.leaves: Ints = np.empty(0, np.int64)
+        self.make_room(1, 0)
+        # What stages below make is dated back by nothing, until it is.
+        self.rows[0, (kernel.SLACK, kernel.MIN_SLACK, kernel.FLOOR, kernel.FLOOR_LEFT)] = 0
+        self.floats[0, kernel.BASE] = 0.0
+
+    def make_room(self, last: int, arrivals: int) -> None:
+        """Make room for sources up to this number, and for delays of this many arrivals."""
+        more = max(2, 1 << last.bit_length()) - len(self.rows)
+        if more > 0:
+            state, floats, window = self._first
+            self.rows = np.concatenate((self.rows, np.tile(state, (more, 1))))
+            self.floats = np.concatenate((self.floats, np.tile(floats, (more, 1))))
+            self.windows = np.concatenate(
+                (self.windows, np.tile(window, (more,) + (1,) * window.ndim))
+            )
+            self.marks = np.concatenate((self.marks, np.zeros((more, kernel.N_MARKS), np.int64)))
+            room = np.empty((more, self.waiting.shape[1]), np.int64)
+            self.waiting = np.concatenate((self.waiting, room))
+            self.leaves = np.empty(len(self.rows), np.int64)
+            self._set_leaves()
+        missing = int(self.rows[:, kernel.WAITING].max()) + arrivals - self.waiting.shape[1]
+        if arrivals and missing > 0:
+            room = np.empty((len(self.rows), 2 * missing), np.int64)
+            self.waiting = np.concatenate((self.waiting, room), 1)
+
+    def listen_below(self) -> None:
+        """Count source 0: there are stages below."""
+        self.marks[0, kernel.STANDING] = kernel.EXPECTED
+        self._set_leaves()
+
+    def expect(self, numbers: Ints) -> None:
+        """Count these sources, and wait for each of them to be heard."""
+        self.make_room(int(numbers.max(initial=0)), 0)
+        self._stand(numbers[numbers > 0], kernel.EXPECTED)
+
+    def excuse(self, numbers: list[int]) -> None:
+        """Do not wait for these sources until they are heard again."""
+        heard = self.marks[:, kernel.STANDING] != kernel.UNKNOWN
+        self._stand(np.array([s for s in numbers if s < len(heard) and heard[s]]), kernel.QUIET)
+
+    def suspects(self) -> list[int]:
+        """The arrival numbers of clock events in doubt, in order."""
+        first = self.rows[:, kernel.SUSPECT_1 : kernel.SUSPECT_1 + kernel.CONFIRM - 1]
+        open_ = np.arange(kernel.CONFIRM - 1) < self.rows[:, kernel.SUSPECTS, None]
+        return sorted(first[open_].tolist())
+
+    def readings(self, sources: Sources) -> dict[str, Any]:
+        """What a unit reports about its sources."""
+        slowest = int(self.common[kernel.SLOWEST])
+        return {
+            "largest_delay": int(self.rows[:, kernel.TOP].max()),
+            "sources": self._stats(sources),
+            "waits_for": sources.names[slowest - 1] if slowest > 0 else None,
+        }
+
+    def _stats(self, sources: Sources) -> dict[Any, SourceStats]:
+        """What is known about each source that has been heard or is expected."""
+        found = {}
+        for number, name in enumerate(sources.names[: len(self.rows) - 1], 1):
+            standing = _STANDINGS.get(int(self.marks[number, kernel.STANDING]))
+            if standing is not None:
+                clock, slack = self.rows[number, [kernel.NOW, kernel.SLACK]].tolist()
+                known = None if clock == kernel.NEVER else clock
+                found[name] = SourceStats(known, slack, standing)
+        return found
+
+    def restart(self) -> None:
+        """Forget all clocks; what was learned about delays stays."""
+        never = (kernel.NOW, kernel.PASSED, kernel.PASSED_TOP, kernel.FRONTIER)
+        self.rows[1:, never] = kernel.NEVER
+        self.rows[:, (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)] = kernel.FAR
+        self.rows[:, kernel.WAITING] = 0
+        self.marks[1:] = 0
+        self._set_leaves()
+
+    def learn_from(self, other: Clocks) -> None:
+        """Copy what others have learned; sources that they have not heard of stay as they are."""
+        self.make_room(len(other.rows) - 1, other.waiting.shape[1])
+        heard = np.flatnonzero(other.marks[:, kernel.STANDING] != kernel.UNKNOWN)
+        self.rows[heard, kernel.LEARNED] = other.rows[heard, kernel.LEARNED]
+        self.floats[heard, kernel.LEARNED_FLOATS] = other.floats[heard, kernel.LEARNED_FLOATS]
+        self.windows[heard] = other.windows[heard]
+        self.waiting[heard, : other.waiting.shape[1]] = other.waiting[heard]
+        self.marks[heard] = other.marks[heard]
+        self.marks[:, kernel.ORDINARY] = 0
+        self.common[kernel.NEXT_LOOK] = kernel.NEVER
+        self._set_leaves()
+
+    def state_of(self) -> dict[str, Any]:
+        """Everything that `resume` needs."""
+        names = ("rows", "floats", "windows", "waiting", "marks", "common")
+        return {name: getattr(self, name).copy() for name in names}
+
+    def resume(self, kept: dict[str, Any]) -> None:
+        """Resume from what `state_of` returned."""
+        for name, value in kept.items():
+            setattr(self, name, value)
+        self.leaves = np.empty(len(self.rows), np.int64)
+        self._set_leaves()
+
+    def _stand(self, numbers: Ints, standing: int) -> None:
+        self.marks[numbers.astype(np.int64), kernel.STANDING] = standing
+        self.marks[numbers.astype(np.int64), kernel.ORDINARY] = 0
+        self._set_leaves()
+
+    def _set_leaves(self) -> None:
+        kernel.set_leaves(self.rows, self.marks, self.common, self.leaves)
