@@ -13,6 +13,7 @@ from betimes.engine import Engine, Hierarchy
 from betimes.engine.stages.observers import Observer
 from betimes.model import Event
 from betimes.ordering import OrderingUnit
+from betimes.patterns import pattern
 from betimes.testing.strategies import cut, engine_options
 from tests.engine.material import Count, hierarchies, share, streams, tick
 
@@ -99,3 +100,16 @@ def test_the_unit_gets_what_was_put_aside_in_one_batch(monkeypatch: pytest.Monke
     assert fed == [1, 1]
     assert engine.stats["count"].clock == 9
     assert fed == [1, 1, 8]
+
+
+def test_an_event_that_fits_no_step_of_a_pattern_is_no_clock_event() -> None:
+    """The unit holds it back like any other of its type, so it is not put aside."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(
+        pattern("A B", emits="m", by="k", within=20, define={"A": "type == 'A' and v < 2"})
+    )
+    resting, watched = pair(hierarchy, {"attenuation": 1.0})
+    for v in (0, 0, 0, 2):
+        for engine in (resting, watched):
+            engine.feed(tick(0, k=0, v=v))
+        assert readings(resting) == readings(watched)
