@@ -272,7 +272,7 @@ def test_an_engine_that_stopped_at_an_error_gives_no_checkpoint() -> None:
     def fails(event: Event) -> None:
         raise ValueError(event.ts)
 
-    engine = Engine(counting(fails), attenuation=0.0)
+    engine = Engine(counting(fails), attenuation=0.0, retention=0)
     with pytest.raises(BetimesError):
         engine.feed([tick(ts, k=0) for ts in (1, 5, 9)])
     with pytest.raises(StreamEndedError, match="stopped at an error"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from betimes.model.batch import EventBatch
 from betimes.model.detector import Maker
 from betimes.model.event import TICK
 from betimes.model.identity import spelled_names
@@ -46,10 +45,6 @@ class Node:
     def may_lack_key(self, type: str) -> bool:
         """Whether events of this type need no key: nobody named the type, or it makes nothing."""
         return EVERY in self.on or type in self.keyless
-
-    def takes_any(self, batch: EventBatch) -> bool:
-        """Whether it subscribes to the type of any of these input events."""
-        return any(map(self.takes, {batch.types[code] for code in batch.codes.tolist()}))
 
     def group(self, key: Any, *, grouped: bool) -> Any:
         """The part of a key that comes from the engine's `by`, if the engine splits the stream."""

@@ -50,6 +50,11 @@ class ArrayBatch(EventBatch):
     def payload(self, payload: Payload | None) -> None:
         self._table = payload
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the payload takes, as arrays as well as in a table."""
+        return sum(array.nbytes for array in self._arrays.values())
+
     def numbers(self, name: str) -> npt.NDArray[Any]:
         array = self._arrays.get(name)
         return super().numbers(name) if array is None else array

@@ -169,7 +169,8 @@ def _from_numbers(
     column: pa.ChunkedArray[Any], unit: str | None
 ) -> tuple[np.ndarray, list[Rejected]]:
     if pa.types.is_int64(column.type) and column.null_count == 0:
-        numbers = column.to_numpy()
+        # Of a single chunk, without a copy.
+        numbers = (column.chunk(0) if column.num_chunks == 1 else column).to_numpy()
         if _are_sound(numbers, unit):
             return in_microseconds(numbers, unit), []
     return from_values(column.to_pylist(), unit)

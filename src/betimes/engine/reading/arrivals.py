@@ -47,6 +47,11 @@ class Arrivals:
         self.below = below
         """Where outputs of other stages are among them, and these outputs."""
 
+    @property
+    def clock_only(self) -> bool:
+        """Whether none of them is of a type that the detector takes."""
+        return not len(self.wanted)
+
     def one(self, index: int) -> tuple[Event, int]:
         """An arrival as an event, and its number."""
         return self.event(index), int(self.at[index])

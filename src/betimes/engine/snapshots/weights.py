@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 
@@ -44,6 +45,8 @@ def _content(value: Any) -> int:
 
 def weight_of_batch(batch: EventBatch) -> int:
     numbers = int(batch.ts.nbytes + batch.codes.nbytes)
+    if isinstance(batch, ArrayBatch):
+        return numbers + batch.nbytes
     payload = batch.payload
     if isinstance(payload, pa.Table):
         return numbers + payload.nbytes

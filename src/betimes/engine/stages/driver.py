@@ -123,9 +123,7 @@ class Stage:
         elif arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            # What fits no step of a pattern is not wanted, but of a type that the unit holds back.
-            idle = not len(arrivals.wanted) and not self.node.takes_any(arrivals.batch)
-            if idle and self._rest.takes(arrivals.batch, self._outputs.path.end):
+            if arrivals.clock_only and self._rest.takes(arrivals.batch, self._outputs.path.end):
                 self.finality.settled = max(self.finality.settled, self._rest.settled)
                 return self._settle(_SILENCE)
         told, unit = Telling(), self.unit

@@ -42,7 +42,7 @@ class Read(NamedTuple):
 class ColumnArrivals(Arrivals):
     """What arrives at a stage of columns: columns for the unit, and what concerns the pattern."""
 
-    __slots__ = ("concern", "failed", "found", "own", "parts")
+    __slots__ = ("concern", "failed", "found", "own", "parts", "spare")
 
     def __init__(
         self,
@@ -66,6 +66,12 @@ class ColumnArrivals(Arrivals):
         """How many events were left out because a condition failed on them."""
         self.concern = (NOTHING, NOTHING)
         """Which outputs of other stages concern the pattern: their rows in `found`, and which."""
+        self.spare = 0
+        """How many events are of a type that the pattern takes, but fit none of its steps."""
+
+    @property
+    def clock_only(self) -> bool:
+        return super().clock_only and not self.spare
 
 
 class Reader:
@@ -146,7 +152,9 @@ class Reader:
         found[kernel.KEY] = key_codes(self._node, self.keys, part, groups)
         found[kernel.TAKE : kernel.KILL + 1], found[kernel.AT] = bits, -1
         parts: list[tuple[EventBatch, Ints | slice]] = [(part, slice(None))]
-        return ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
+        arrivals = ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
+        arrivals.spare = len(rows) - len(wanted)
+        return arrivals
 
     def keep(self, arrivals: ColumnArrivals) -> None:
         """Note that what was read last is taken in."""

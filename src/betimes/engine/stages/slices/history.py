@@ -19,7 +19,7 @@ from betimes.engine.stages.slices.events import Slice
 class SliceSegment:
     """Events between two snapshots, with the state before them and what they made."""
 
-    __slots__ = ("_in_order", "_parts", "last", "outputs", "saved", "size", "start")
+    __slots__ = ("_in_order", "_parts", "_weight", "last", "outputs", "saved", "size", "start")
 
     def __init__(self, start: Place, saved: Snapshot) -> None:
         self.start = self.last = start
@@ -28,6 +28,8 @@ class SliceSegment:
         self.outputs: list[Output] = []
         self._parts: list[Slice] = []
         self._in_order = True
+        self._weight = 0
+        """About how many bytes the parts take: there may be one per batch."""
 
     @property
     def events(self) -> Slice:
@@ -36,12 +38,13 @@ class SliceSegment:
         if not self._in_order:
             events = events.sorted()
             self._in_order = True
-        self._parts = [events]
+        self._parts, self._weight = [events], _weight(events)
         return events
 
     def extend(self, events: Slice) -> None:
         """Add events that follow all others."""
         self._parts.append(events)
+        self._weight += _weight(events)
         self.size += len(events)
         if len(events):  # a restart brings back segments whose events were all taken back
             self.last = max(self.last, events.place(len(events) - 1))
@@ -49,12 +52,12 @@ class SliceSegment:
     @property
     def weight(self) -> int:
         """About how many bytes it takes."""
-        events = sum(weight_of_batch(part.batch) + len(part) * ROW for part in self._parts)
-        return events + weight_of_state(self.saved) + MADE * len(self.outputs)
+        return self._weight + weight_of_state(self.saved) + MADE * len(self.outputs)
 
     def remove(self, place: Place) -> None:
         """Remove the event at a place."""
-        self._parts = [self.events.without(place)]
+        events = self.events.without(place)
+        self._parts, self._weight = [events], _weight(events)
         self.size -= 1
 
     def insert(self, events: Slice) -> None:
@@ -78,3 +81,7 @@ class KeyHistory(Segments[SliceSegment]):
             gone += self.segments
             self.segments.clear()
         return gone
+
+
+def _weight(events: Slice) -> int:
+    return weight_of_batch(events.batch) + len(events) * ROW
