@@ -87,9 +87,9 @@ def test_the_unit_gets_what_was_put_aside_in_one_batch(monkeypatch: pytest.Monke
     fed: list[int] = []
     feed = OrderingUnit.feed
 
-    def counting(unit: OrderingUnit, events: Any) -> Any:
+    def counting(unit: OrderingUnit, events: Any, **options: Any) -> Any:
         fed.append(len(events))
-        return feed(unit, events)
+        return feed(unit, events, **options)
 
     monkeypatch.setattr(OrderingUnit, "feed", counting)
     hierarchy = Hierarchy(clock="A")

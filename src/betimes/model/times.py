@@ -69,6 +69,8 @@ def last(unit: str | None) -> int:
 def in_microseconds(numbers: Ints, unit: str | None) -> Ints:
     """Times in this unit as microseconds; none of them may be negative or beyond `last`."""
     count, per = _PER[unit or USUAL]
+    if count == per == 1:
+        return numbers
     return numbers * count if per == 1 else numbers // per
 
 
