@@ -19,8 +19,8 @@ from betimes.patterns.builder import Builder
 MODULES = {"": bt, "testing.": betimes.testing, "calibration.": betimes.calibration,
            "spark.": betimes.spark}  # fmt: skip
 
-HOT = {"EventBatch", "EventBatch.concat"}
-"""Every stage makes batches all the time; nobody else needs these options."""
+HOT = {"EventBatch", "EventBatch.concat", "OrderingUnit.feed"}
+"""Every stage does this all the time, and hardly anybody else needs these options."""
 
 Call = Callable[..., Any]
 

@@ -19,6 +19,8 @@ class Payloads:
     """Payloads by row number: dictionaries row by row, Arrow columns as the tables they came in."""
 
     def __init__(self) -> None:
+        self.used = False
+        """Whether there ever were any."""
         self._rows: dict[int, dict[str, Any]] = {}
         self._numbers: Ints = np.empty(0, np.int64)
         self._table: pa.Table | None = None
@@ -29,6 +31,7 @@ class Payloads:
 
         Dictionaries are kept only for the `wanted` rows; a table is kept whole until `tidy`.
         """
+        self.used = True
         if isinstance(payload, pa.Table):
             if payload.num_columns and payload.num_rows:
                 numbers = np.arange(first, first + payload.num_rows)
@@ -42,11 +45,9 @@ class Payloads:
                 for row in rows:
                     self._rows[first + row] = payload[row]
 
-    def __bool__(self) -> bool:
-        return bool(self._rows) or self._table is not None
-
     def put_one(self, row: int, payload: dict[str, Any]) -> None:
         """Keep the payload of a single event."""
+        self.used = True
         self._rows[row] = payload
 
     def _append(self, table: pa.Table) -> None:

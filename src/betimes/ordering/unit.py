@@ -48,7 +48,6 @@ _NOBODY: Any = (None, None, None, None)
 _NOTHING: Any = (None, None, None)  # no payloads
 
 
-@known_options
 class OrderingUnit:  # attributes: what it was told, what learns, types, arrays for single events
     """Holds each event back only as long as the delays in the stream require.
 
@@ -80,6 +79,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     ['A4', 'C5', 'A6']
     """
 
+    @known_options
     def __init__(
         self,
         *,
@@ -169,10 +169,12 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 "expected no more events after finish(), but feed() was called; "
                 "make a new OrderingUnit for a new stream"
             )
-        if type(events) is Event and self._is_plain and events.type in self._types.codes:
-            if type(events.ts) is not int or not 0 <= events.ts <= times.LAST:
-                times.refuse(times.from_values([events.ts])[1])
-            return self._feed_one(events.ts, self._types.codes[events.type], events)
+        if type(events) is Event and self._is_plain:
+            ts, code = events.ts, self._types.codes.get(events.type)
+            if code is not None:
+                if type(ts) is not int or not 0 <= ts <= times.LAST:
+                    times.refuse(times.from_values([ts])[1])
+                return self._feed_one(ts, code, events)
         batch = EventBatch.of(events)
         if self._sources is not None and batch.source is None:
             batch = self._sources.told_apart(batch)
@@ -388,12 +390,12 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         """Feed a single event, without what only batches of many need."""
         column, codes, heads = self._single
         column[0], codes[0] = ts, code
-        loop = self._loop
+        loop, table = self._loop, self._types.table
         before, suspects = loop.slack, loop.suspects
         payload = event.payload if type(event) is Event else None
-        if payload and self._types.table[kernel.ROLE, code] & kernel.BUFFERED:
+        if payload and table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-        step = loop.run(self._types.table, column, codes, heads)
+        step = loop.run(table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
             row = int(self._state[kernel.ARRIVALS]) - 1
@@ -403,7 +405,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def _answer(self, step: Step, rejected: list[EventBatch], before: int) -> Ordered:
         """Attach the payloads."""
         payloads = _NOTHING
-        if self._payloads and not (step.released is step.settled is NOTHING is step.replayed):
+        if self._payloads.used and not (step.released is step.settled is NOTHING is step.replayed):
             take = self._payloads.take
             released = take(step.released[kernel.ROW])
             alike = step.settled is step.released
