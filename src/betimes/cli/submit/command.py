@@ -56,12 +56,12 @@ def submit(
 ) -> None:
     """Run a job file on a Spark cluster.
 
-    Checks the job here, then calls spark-submit, which runs [cyan]betimes run[/] with
-    this machine as the driver. It is that of SPARK_HOME, if set, otherwise the one
-    that comes with PySpark. betimes must be installed on the workers, and they must
-    be able to reach the paths of the job. Exit codes and restarts are those of
-    [cyan]betimes run[/]. Spark's own messages go to stderr; spark-submit puts everything
-    that betimes prints on stdout.
+    The job is checked here. Then spark-submit runs [cyan]betimes run[/], with
+    this machine as the driver; it is taken from SPARK_HOME, or from PySpark if
+    that is not set. betimes must be installed on the workers, and they must be
+    able to reach the paths of the job. Exit codes and restarts are those of
+    [cyan]betimes run[/]. Spark's messages go to stderr, what betimes prints to
+    stdout.
 
     [bold]Examples[/]
 
