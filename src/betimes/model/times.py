@@ -11,6 +11,7 @@ that look like another unit are taken as they are; `doubt` puts the suspicion in
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,6 +37,8 @@ USUAL = "us"
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*", re.ASCII)
+_NOT_TEXT = "the time is not ISO 8601 text, such as 2026-05-01T12:00:00Z"
 _PLAUSIBLE = (10**15, 4 * 10**15)
 """Microseconds: what happens today, generously, from 2001 to 2096."""
 
@@ -115,7 +118,7 @@ def of(value: object, unit: str | None = None) -> int | None:
     (3000000, 5, None)
     """
     if isinstance(value, str):
-        value, unit = _instant(value), USUAL
+        value, unit = _read(value, unit)[0], USUAL
     return _whole(value, unit) if fault(value, unit) is None else None
 
 
@@ -158,7 +161,7 @@ def from_arrow(
     if pa.types.is_timestamp(kind):
         return _from_numbers(column.cast(pa.int64()), kind.unit)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _from_text(column)
+        return _from_text(column, unit)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         raise EventError(
             f"{_expected(unit)}, a timestamp, or ISO 8601 text, in column {name!r}, got a column "
@@ -178,15 +181,29 @@ def _from_numbers(
     return from_values(column.to_pylist(), unit)
 
 
-def _from_text(column: pa.ChunkedArray[Any]) -> tuple[np.ndarray, list[Rejected]]:
-    """Times from ISO 8601 text: all at once if all have a zone, or none has; else one by one."""
+def _from_text(column: pa.ChunkedArray[Any], unit: str | None) -> tuple[np.ndarray, list[Rejected]]:
+    """Times from ISO 8601 text: all at once if all have a zone, or none has; else one by one.
+
+    One by one, numbers are numbers: a column of a CSV file becomes text if one of them is bad.
+    """
     for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
         try:
             return _from_instants(column, column.cast(kind).cast(pa.int64()))
         except pa.ArrowInvalid:
             continue
     texts = column.to_pylist()
-    return _judged(texts, [None if text is None else _instant(text) for text in texts])
+    found = [(None, fault(None)) if text is None else _read(text, unit) for text in texts]
+    return _sifted(texts, [wrong for _, wrong in found], [ts for ts, _ in found], USUAL)
+
+
+def _read(text: str, unit: str | None) -> tuple[int | None, str | None]:
+    """The microseconds that text stands for, and what is wrong with it if it stands for none."""
+    if _NUMBER.fullmatch(text):
+        number = float(text) if "." in text else int(text)
+        wrong = fault(number, unit)
+        return (None, wrong) if wrong else (_whole(number, unit), None)
+    instant = _instant(text)
+    return instant, _NOT_TEXT if instant is None else fault(instant)
 
 
 def _from_instants(
@@ -203,9 +220,7 @@ def _judged(
     texts: Sequence[str | None], instants: Sequence[int | None]
 ) -> tuple[np.ndarray, list[Rejected]]:
     faults = [
-        "the time is not ISO 8601 text, such as 2026-05-01T12:00:00Z"
-        if text is not None and instant is None
-        else fault(instant)
+        _NOT_TEXT if text is not None and instant is None else fault(instant)
         for text, instant in zip(texts, instants, strict=True)
     ]
     return _sifted(texts, faults, instants, USUAL)
