@@ -1,13 +1,15 @@
-"""For your tests and ours: the oracle, checks, out-of-order streams, strategies."""
+"""For your tests and ours: the oracle, checks, out-of-order streams, strategies, virtual time."""
 
 from betimes.testing.check import DetectorCheckError, check_detector
 from betimes.testing.oracle import oracle
 from betimes.testing.reference import ReferenceUnit
 from betimes.testing.streams import delayed, sensor_stream
+from betimes.testing.virtual import VirtualTime
 
 __all__ = [
     "DetectorCheckError",
     "ReferenceUnit",
+    "VirtualTime",
     "check_detector",
     "delayed",
     "oracle",
