@@ -37,6 +37,7 @@ from betimes.model.detector import DetectorError
 from betimes.model.errors import MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
+from betimes.windows import aggregate, window, windowed
 
 __version__ = "0.1.0"
 
@@ -67,12 +68,15 @@ __all__ = [
     "SlackPolicy",
     "StreamEndedError",
     "Zone",
+    "aggregate",
     "begin",
     "calibrate",
     "detect",
     "fold",
     "pattern",
     "recalibrate",
+    "window",
+    "windowed",
 ]
 
 

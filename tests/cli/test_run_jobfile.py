@@ -15,6 +15,7 @@ from betimes.cli.jobs.jobfile.tables import (
     PATTERN_KEYS,
     SINK_KEYS,
     SOURCE_KEYS,
+    WINDOW_KEYS,
 )
 from betimes.engine.options import OPTIONS
 from tests.cli.jobs import EXAMPLE, make, run
@@ -304,7 +305,8 @@ def test_every_option_of_an_engine_is_a_key_or_has_a_reason() -> None:
 
 def test_every_key_is_in_the_reference() -> None:
     reference = (EXAMPLE.parents[2] / "docs" / "running.md").read_text("utf-8")
-    for table in (SOURCE_KEYS, DETECT_KEYS, PATTERN_KEYS, ENGINE_KEYS, SINK_KEYS):
+    tables = (SOURCE_KEYS, DETECT_KEYS, PATTERN_KEYS, WINDOW_KEYS, ENGINE_KEYS, SINK_KEYS)
+    for table in tables:
         for key in table:
             assert re.search(rf"`(\[\w+\.)?{key}\]?`", reference), key
 

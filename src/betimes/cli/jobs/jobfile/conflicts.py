@@ -80,7 +80,8 @@ def _check_together(job: JobFile, problems: Problems) -> None:
     """Look for keys in different tables that contradict each other."""
     source, detect, engine, sink = job.source, job.detect, job.engine, job.sink
     options = detect.options
-    if detect.hierarchy is None and not detect.patterns and "detect" in job.given:
+    named = detect.hierarchy is not None or detect.patterns or detect.windows
+    if not named and "detect" in job.given:
         problems.add(
             Heading("detect"), None, "nothing to detect: add a [[detect.pattern]] with match and "
             "emits, or set hierarchy = \"module:name\""

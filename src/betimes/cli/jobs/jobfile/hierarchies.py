@@ -1,4 +1,4 @@
-"""What a job detects: a hierarchy from Python, patterns from the job file, or both."""
+"""What a job detects: a hierarchy from Python, patterns and windows from the job file, or both."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from betimes.engine import CalibrationError, Engine, Hierarchy
 from betimes.model import BetimesError
 from betimes.model.hints import did_you_mean
 from betimes.patterns import PatternWarning, pattern
+from betimes.windows import aggregate, window, windowed
 
 _DETECT = Heading("detect")
+_LISTS = ("detect.pattern", "detect.window")
 
 
 def hierarchy_of(job: JobFile) -> Hierarchy:
@@ -47,7 +49,11 @@ def assembled(job: JobFile) -> Hierarchy:
                 hierarchy.add(pattern(match, **options))
         except BetimesError as error:
             problems.add(here, key_of(error), str(error))
-    if problems.are_in("detect", "detect.pattern", "sink") or not len(hierarchy):
+    for number, values in enumerate(job.detect.windows, start=1):
+        here = Heading("detect.window", number)
+        if here not in problems.tables:
+            _add_window(hierarchy, here, values, job)
+    if problems.are_in("detect", *_LISTS, "sink") or not len(hierarchy):
         return hierarchy
     try:
         Engine(hierarchy, job.options)
@@ -59,6 +65,23 @@ def assembled(job: JobFile) -> Hierarchy:
     return hierarchy
 
 
+def _add_window(hierarchy: Hierarchy, here: Heading, values: dict[str, Any], job: JobFile) -> None:
+    given = {name: value for name, value in values.items() if value is not None}
+    wiring = {name: given.pop(name) for name in ("on", "emits", "by", "name") if name in given}
+    options = {name: given.pop(name) for name in ("frame",) if name in given}
+    columns, function = given.pop("aggregate", None), given.pop("function", None)
+    if (columns is None) == (function is None):
+        job.problems.add(here, None, "expected either the table aggregate or function")
+        return
+    try:
+        operator = aggregate(**columns) if columns else _found(function, job.folder, "summary")
+        hierarchy.add(windowed(operator, window(**given), **options), **wiring)
+    except _ImportProblemError as error:
+        job.problems.add(here, "function", str(error))
+    except BetimesError as error:
+        job.problems.add(here, None, str(error))
+
+
 def key_of(error: BetimesError) -> str | None:
     """The key of a pattern that an error is about, if it says so."""
     about = re.match(r"cannot \w+ (pattern|select|where|define)\b", str(error))
@@ -67,9 +90,11 @@ def key_of(error: BetimesError) -> str | None:
 
 def heading_of(job: JobFile, detector: str) -> Heading:
     """The table that a detector comes from."""
-    for number, values in enumerate(job.detect.patterns, start=1):
-        if detector == (values["name"] or values["emits"]):
-            return Heading("detect.pattern", number)
+    lists = (job.detect.patterns, job.detect.windows)
+    for table, found in zip(_LISTS, lists, strict=True):
+        for number, values in enumerate(found, start=1):
+            if detector == (values["name"] or values["emits"]):
+                return Heading(table, number)
     return _DETECT
 
 
@@ -109,11 +134,8 @@ class _ImportProblemError(Exception):
 
 def _imported(reference: str, folder: Path, problems: Problems) -> Hierarchy | None:
     """The hierarchy that `module:name` names: an object, or a function that returns one."""
-    module_name, _, name = reference.partition(":")
     try:
-        if not (module_name and name):
-            raise _ImportProblemError('expected "module:name", as in "my_app:soccer"')
-        found = _attribute(_module(module_name, folder), name)
+        found = _found(reference, folder, "soccer")
         if not isinstance(found, Hierarchy) and callable(found):
             found = _called(found, reference)
         if isinstance(found, Hierarchy):
@@ -125,6 +147,14 @@ def _imported(reference: str, folder: Path, problems: Problems) -> Hierarchy | N
     except _ImportProblemError as error:
         problems.add(_DETECT, "hierarchy", str(error))
         return None
+
+
+def _found(reference: str, folder: Path, example: str) -> Any:
+    """What `module:name` names."""
+    module_name, _, name = reference.partition(":")
+    if not (module_name and name):
+        raise _ImportProblemError(f'expected "module:name", as in "my_app:{example}"')
+    return _attribute(_module(module_name, folder), name)
 
 
 def _module(name: str, folder: Path) -> ModuleType:

@@ -44,6 +44,7 @@ from betimes.host import Columns
 from betimes.model.event import OWN
 from betimes.model.hints import nearest
 from betimes.model.times import UNITS
+from betimes.windows.operators import FRAMES
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
@@ -123,6 +124,24 @@ PATTERN_KEYS: Shape = {
     "overflow": Key(choice("error", "side")),
 }
 
+WINDOW_KEYS: Shape = {
+    "on": Key(texts, required=True),
+    "emits": Key(text, required=True),
+    "by": Key(text),
+    "name": Key(text),
+    "aggregate": Key(mapping),
+    "function": Key(text),
+    "frame": Key(choice(*FRAMES)),
+    "count": Key(whole(1)),
+    "time": Key(duration),
+    "gap": Key(duration),
+    "open": Key(text),
+    "close": Key(text),
+    "slide": Key(duration),
+    "offset": Key(duration),
+    "limit": Key(whole(1)),
+}
+
 ENGINE_KEYS: Shape = {
     "kind": Key(choice("spark", "local"), "spark"),
     "master": Key(text),
@@ -195,6 +214,7 @@ class DetectTable:
     options: dict[str, Any]
     """The options of the engine that the job file sets."""
     patterns: tuple[dict[str, Any], ...]
+    windows: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -277,14 +297,16 @@ def read_tables(file: Path) -> JobFile:
     )
     engines = read_table(engine, Heading("engine"), ENGINE_KEYS, problems)
     sinks = read_table(sink, Heading("sink"), _needed("sink", SINK_KEYS, whole_file), problems)
-    patterns = detect.pop("pattern", []) if isinstance(detect, dict) else []
+    lists = detect if isinstance(detect, dict) else {}
+    patterns = _listed("pattern", PATTERN_KEYS, lists, problems)
+    windows = _listed("window", WINDOW_KEYS, lists, problems)
     detects = read_table(detect, Heading("detect"), {**DETECT_KEYS}, problems)
     return JobFile(
         file,
         content,
         {name: table for name, table in whole_file.items() if isinstance(table, dict)},
         SourceTable(**_placed(sources, file, "path")),
-        _detect(_placed(detects, file, "calibration"), _patterns(patterns, problems)),
+        _detect(_placed(detects, file, "calibration"), patterns, windows),
         EngineTable(**_placed(engines, file, "checkpoint")),
         SinkTable(**_placed(sinks, file, "path", "current")),
         problems,
@@ -334,17 +356,25 @@ def _placed(values: dict[str, Any], file: Path, *names: str) -> dict[str, Any]:
     return values
 
 
-def _patterns(tables: object, problems: Problems) -> tuple[dict[str, Any], ...]:
+def _listed(
+    name: str, shape: Shape, detect: dict[str, Any], problems: Problems
+) -> tuple[dict[str, Any], ...]:
+    """The tables with double brackets of one name in `[detect]`, which are taken out of it."""
+    tables = detect.pop(name, [])
     if not isinstance(tables, list):
-        problems.add(Heading("detect"), "pattern", "expected double brackets: [[detect.pattern]]")
+        problems.add(Heading("detect"), name, f"expected double brackets: [[detect.{name}]]")
         return ()
     return tuple(
-        read_table(table, Heading("detect.pattern", count), PATTERN_KEYS, problems)
+        read_table(table, Heading(f"detect.{name}", count), shape, problems)
         for count, table in enumerate(tables, start=1)
     )
 
 
-def _detect(values: dict[str, Any], patterns: tuple[dict[str, Any], ...]) -> DetectTable:
+def _detect(
+    values: dict[str, Any],
+    patterns: tuple[dict[str, Any], ...],
+    windows: tuple[dict[str, Any], ...],
+) -> DetectTable:
     own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    return DetectTable(**own, options=options, patterns=patterns)
+    return DetectTable(**own, options=options, patterns=patterns, windows=windows)

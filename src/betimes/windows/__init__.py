@@ -1,0 +1,7 @@
+"""Windows: an operator over overlapping windows of the ordered stream, as a detector."""
+
+from betimes.windows.aggregates import aggregate
+from betimes.windows.shapes import window
+from betimes.windows.windowed import Windowed, windowed
+
+__all__ = ["Windowed", "aggregate", "window", "windowed"]

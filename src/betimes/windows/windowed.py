@@ -1,0 +1,131 @@
+"""`windowed`: an operator over windows, to be added to a hierarchy like any detector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from betimes.engine.describe import Types, describe, type_names
+from betimes.engine.node import Node
+from betimes.engine.stages.rows import RowTactic
+from betimes.model.detector import Maker
+from betimes.model.errors import OptionError
+from betimes.model.hints import did_you_mean, known_options
+from betimes.windows.aggregates import Aggregate
+from betimes.windows.detector import WindowDetector
+from betimes.windows.operators import (
+    FRAMES,
+    Frame,
+    OfAggregates,
+    OfWhole,
+    Operator,
+    PerWindow,
+    checked,
+    facts_of,
+    is_of_whole,
+)
+from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """What `windowed` returns."""
+
+    operator: Any
+    window: Window
+    frame: Frame = "arrow"
+
+    @property
+    def name(self) -> str:
+        """What it is called if nobody names it; aggregates are called what they emit."""
+        return getattr(self.operator, "__name__", None) or type(self.operator).__name__
+
+    def facts(self) -> dict[str, str]:
+        """What is done with which windows, in words."""
+        frame = {"frame": self.frame} if is_of_whole(self.operator) else {}
+        return self.window.facts() | facts_of(self.operator) | frame
+
+
+@known_options
+def windowed(operator: Any, window: Window, *, frame: Frame = "arrow") -> Windowed:
+    """Run an operator over windows; add it to a hierarchy with `on`, `emits` and `by`.
+
+    Parameters
+    ----------
+    operator
+        One of three kinds. A class with `on_event(event)` and maybe `on_close(window)`: each
+        window has its own object, which may make events at any time. A function of a table with all
+        events of the window (`ts`, `type` and the payload's columns), or of that and the window;
+        it returns rows. Or `aggregate(...)`.
+    window
+        What `window(...)` returns.
+    frame : "arrow"
+        What a function gets: an Arrow table, or with "pandas" a frame.
+
+    What a function or an aggregate gives is dated at the end of the window (a function may
+    return a column `ts`), and carries `window.start`, `window.end`, `window.count`,
+    `window.complete`, and the key if there is one. When the stream ends, open windows close;
+    `window.complete` is False for those that were waiting for more events.
+
+    If windows overlap and several of them make equal events with `on_event` or `on_close`, these
+    count once.
+
+    >>> from betimes.engine import Engine, Hierarchy
+    >>> from betimes.model import Event
+    >>> from betimes.windows import aggregate, window
+    >>> speed = Hierarchy(clock="position")
+    >>> speed.add(windowed(aggregate(mean="avg(v)"), window(count=2)), on="position", emits="mean")
+    >>> engine = Engine(speed)
+    >>> events = [Event("position", ts, {"v": v}) for ts, v in [(1, 5), (3, 8), (2, 6), (9, 2)]]
+    >>> changes = [*engine.feed(events), *engine.finish()]
+    >>> [(change.ts, change.payload["mean"]) for change in changes if change.status == "final"]
+    [(2, 5.5), (9, 5.0)]
+    """
+    if not isinstance(window, CountWindow | TimeWindow | GapWindow | FreeWindow):
+        raise OptionError(f"expected a window, as window(count=100) makes it, got {window!r}")
+    if frame not in FRAMES:
+        raise OptionError(
+            f"expected frame to be one of {', '.join(FRAMES)}, got frame={frame!r}"
+            + did_you_mean(frame, FRAMES)
+        )
+    checked(operator)
+    return Windowed(operator, window, frame)
+
+
+class WindowMaker(Maker):
+    """Makes the detectors of a windowed operator."""
+
+    def __init__(self, source: Windowed, operator: Operator) -> None:
+        super().__init__(lambda: WindowDetector(source.window, operator))
+        self.name = source.name
+        self.source = source
+
+    def facts(self) -> dict[str, str]:
+        facts: dict[str, str] = self.source.facts()
+        return facts
+
+
+@describe.register
+def _windowed(
+    detector: Windowed, *, on: Types, emits: Types, by: str | None, name: str | None
+) -> Node:
+    """A windowed operator is a detector with deadlines, run by the tactic of rows."""
+    types = type_names(emits, "emits")
+    called = name or (types[0] if isinstance(detector.operator, Aggregate) else detector.name)
+    maker = WindowMaker(detector, operator_of(detector, types, by, called))
+    return Node(called, maker, type_names(on, "on"), types, by, RowTactic)
+
+
+def operator_of(detector: Windowed, emits: tuple[str, ...], by: str | None, name: str) -> Operator:
+    """The operator in its place."""
+    operator = detector.operator
+    if isinstance(operator, Aggregate) or is_of_whole(operator):
+        if len(emits) > 1:
+            raise OptionError(
+                f"expected {name!r} to publish one type, as all its rows have one, got "
+                f"emits={list(emits)}"
+            )
+        if isinstance(operator, Aggregate):
+            return OfAggregates(operator, emits[0], by, name)
+        return OfWhole(operator, detector.frame, emits[0], by, name)
+    return PerWindow(Maker(operator), name)
