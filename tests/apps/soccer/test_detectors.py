@@ -50,23 +50,37 @@ def told(events: Iterable[bt.Event]) -> list[tuple[str, float]]:
     return [(event.type, (event.ts - START) / SECOND) for event in events]
 
 
-class TestPlayerHitsBall:
-    def around(self, *players: str) -> bt.Event:
-        payload = {"ball": 4, "players": list(players), "distances": [0.3] * len(players)}
-        return bt.Event("around", at(1), payload | {"x": 1.0, "y": 2.0, "z": 0.1, "a": 99.0})
+class TestBounces:
+    def near(self, second: float, type: str = "near", ball: int = 4) -> bt.Event:
+        who = {"player": "B1", "team": "B", "keeper": True}
+        return bt.Event(type, at(second), who | {"ball": ball})
 
-    def test_the_nearest_hits(self) -> None:
-        (found,) = made(ball.PlayerHitsBall(), [self.around("B1", "A3")])
-        assert (found.type, found["player"], found["team"], found["keeper"]) == (
+    def kick(self, second: float) -> list[bt.Event]:
+        place = {"ball": 4, "x": 1.0, "y": 2.0, "z": 0.1, "a": 99.0}
+        ended = bt.Event("peak", at(second + 0.01), {"ball": 4})
+        return [bt.Event("kick", at(second), place), ended]
+
+    def test_nobody_is_near(self) -> None:
+        (found,) = made(ball.Bounces(), self.kick(1))
+        assert (found.type, found.ts, found["x"]) == ("bounce", at(1), 1.0)
+
+    def test_somebody_is(self) -> None:
+        assert made(ball.Bounces(), [self.near(0.5), *self.kick(1), *self.kick(2)]) == []
+
+    def test_he_was_or_is_near_another_ball(self) -> None:
+        events = [self.near(0.4, ball=8), self.near(0.5), self.near(0.9, "not_near")]
+        assert told(made(ball.Bounces(), [*events, *self.kick(1)])) == [("bounce", 1.0)]
+
+    def test_who_comes_near_before_it_is_over_has_hit_the_ball(self) -> None:
+        kick, ended = self.kick(1)
+        (found,) = made(ball.Bounces(), [kick, self.near(1.005), ended])
+        assert (found.type, found.ts, found["player"], found["a"]) == (
             "hit",
+            at(1.005),
             "B1",
-            "B",
-            True,
+            99.0,
         )
-
-    def test_nobody_around_is_a_bounce(self) -> None:
-        (found,) = made(ball.PlayerHitsBall(), [self.around()])
-        assert found.type == "bounce"
+        assert told(made(ball.Bounces(), [kick, ended, self.near(1.02)])) == [("bounce", 1.0)]
 
 
 class TestShots:
@@ -206,14 +220,14 @@ class TestPass:
 
 class TestPlay:
     def test_duels(self) -> None:
-        def near(second: float, player: str, type: str = "near") -> bt.Event:
+        def near(second: float, player: str, type: str = "joins") -> bt.Event:
             return bt.Event(type, at(second), {"player": player, "ball": 4})
 
         events = [
             near(1, "A2"),
             near(2, "A3"),
             near(3, "B4"),
-            near(4, "B4", "not_near"),
+            near(4, "B4", "leaves"),
             near(5, "A5"),
         ]
         assert told(made(play.Duels(), events)) == [("duel", 3.0)]

@@ -25,9 +25,13 @@ def a_pass() -> list[bt.Event]:
     )
 
 
-class TestPeaks:
+def of(type: str, events: list[bt.Event]) -> list[bt.Event]:
+    return [event for event in events if event.type == type]
+
+
+class TestStrikes:
     def test_each_contact_is_one_peak(self) -> None:
-        made = run(raw.Peaks(), a_pass())
+        made = of("peak", run(raw.Strikes(), a_pass()))
         assert [event["start"] - START for event in made] == [100_000, 900_000]
         first = made[0]
         assert first.ts - first["start"] <= 7_000
@@ -39,71 +43,67 @@ class TestPeaks:
         events = [
             position(4, ms * 0.5, CENTRE, a=a) for ms, a in enumerate([0, 80, 20, 90, 0] + [0] * 9)
         ]
-        assert len(run(raw.Peaks(), events)) == 1
+        assert [event.type for event in run(raw.Strikes(), events)] == ["kick", "peak"]
 
     def test_gentle_contacts_are_none(self) -> None:
         events = [position(4, ms * 0.5, CENTRE, a=54.9) for ms in range(50)]
-        assert run(raw.Peaks(), events) == []
+        assert run(raw.Strikes(), events) == []
 
     def test_one_that_never_ends_is_told_once(self) -> None:
         events = [position(4, ms * 0.5, CENTRE, a=300.0) for ms in range(200)]
-        made = run(raw.Peaks(), events)
-        assert [event.ts - START for event in made] == [20_000]
+        made = run(raw.Strikes(), events)
+        assert [(e.type, e.ts - START) for e in made] == [("kick", 0), ("peak", 20_000)]
 
     def test_balls_have_their_own(self) -> None:
         events = ordered(
             kicked([(10, (0, 9, 0))], CENTRE, 30),
             kicked([(12, (0, 9, 0))], CENTRE, 30, sid=8),
         )
-        assert [event["ball"] for event in run(raw.Peaks(), events)] == [4, 8]
+        assert [event["ball"] for event in of("peak", run(raw.Strikes(), events))] == [4, 8]
+
+    def test_a_kick_is_told_with_its_first_sample(self) -> None:
+        made = of("kick", run(raw.Strikes(), a_pass()))
+        assert [event.ts - START for event in made] == [100_000, 900_000]
+        assert (made[0]["x"], made[0]["y"], made[0]["ball"]) == (26.0, 0.0, 4)
+        assert made[0]["a"] >= raw.KICK
 
 
 class TestProximity:
-    def test_who_comes_near_and_leaves(self) -> None:
-        made = [e for e in run(raw.Proximity(), a_pass()) if e.type != "around"]
+    def test_who_joins_and_leaves(self) -> None:
+        made = [e for e in run(raw.Proximity(), a_pass()) if e.type in ("joins", "leaves")]
         told = [(e.type, e["player"]) for e in made]
-        assert told[:4] == [("near", "A2"), ("not_near", "A2"), ("near", "B4"), ("not_near", "B4")]
+        assert told[:4] == [("joins", "A2"), ("leaves", "A2"), ("joins", "B4"), ("leaves", "B4")]
         left = made[1].ts - START
         distance = 0.4 + 15.0 * (left - 100_000) * 1e-6
         assert distance == pytest.approx(raw.LEAVE, abs=0.1)
 
-    def test_who_is_around_when_the_ball_is_hit(self) -> None:
-        made = [e for e in run(raw.Proximity(), a_pass()) if e.type == "around"]
-        assert [(e.ts - START, e["players"]) for e in made] == [
-            (100_000, ["A2"]),
-            (900_000, ["A3"]),
-        ]
+    def test_who_is_near_and_no_longer(self) -> None:
+        made = [e for e in run(raw.Proximity(), a_pass()) if e.type in ("near", "not_near")]
+        told = [(e.type, e["player"]) for e in made]
+        assert told[:4] == [("near", "A2"), ("not_near", "A2"), ("near", "B4"), ("not_near", "B4")]
+        assert (made[0]["team"], made[0]["keeper"], made[0]["ball"]) == ("A", False, 4)
+        left = made[1].ts - START
+        distance = 0.4 + 15.0 * (left - 100_000) * 1e-6
+        assert distance == pytest.approx(raw.REACH, abs=0.1)
 
-    def test_the_nearest_comes_first(self) -> None:
+    def test_only_the_nearest_is_near(self) -> None:
         events = ordered(
-            kicked([(50, (0, 10, 0))], CENTRE, 80),
-            standing("B4", 26.0, 0.7, 80),
-            standing("A2", 26.0, -0.3, 80),
+            kicked([(50, (0, 10, 0))], CENTRE, 300),
+            standing("B4", 26.0, 0.7, 300),
+            standing("A2", 26.0, -0.3, 300),
         )
-        (around,) = (e for e in run(raw.Proximity(), events) if e.type == "around")
-        assert around["players"] == ["A2", "B4"]
-        assert around["distances"] == pytest.approx(
-            [np.hypot(0.15, 0.3), np.hypot(0.15, 0.7)], abs=2e-3
-        )
+        made = run(raw.Proximity(), events)
+        told = [(e.type, e["player"]) for e in made if e.type in ("near", "not_near")]
+        assert told == [("near", "A2"), ("not_near", "A2"), ("near", "B4"), ("not_near", "B4")]
+        lost, won = (e for e in made if (e.type, e["player"]) in told[1:3])
+        assert lost.ts == won.ts
+        assert [e["player"] for e in of("joins", made)] == ["A2", "B4"]
 
-    def test_a_bounce_has_nobody_around_and_is_told_at_its_end(self) -> None:
-        (around,) = run(raw.Proximity(), kicked([(50, (0, 10, 0))], CENTRE, 80))
-        assert around["players"] == []
-        assert 55_000 <= around.ts - START <= 57_000
-
-    def test_somebody_who_reports_during_the_peak_counts(self) -> None:
-        """The recording may begin in the middle of a kick, before legs have reported."""
-        events = ordered(
-            [position(4, ms * 0.5, CENTRE, a=300.0) for ms in range(20)],
-            standing("A2", 26.0, -0.4, 20, since=5),
-        )
-        made = [e for e in run(raw.Proximity(), events) if e.type == "around"]
-        assert [(e.ts - START, e["players"]) for e in made] == [(5_500, ["A2"])]
-
-    def test_old_places_do_not_count(self) -> None:
-        events = ordered(standing("A2", 26.0, -0.4, 100), kicked([(600, (0, 9, 0))], CENTRE, 700))
-        (around,) = (e for e in run(raw.Proximity(), events) if e.type == "around")
-        assert around["players"] == []
+    def test_somebody_who_has_not_been_reported_for_long_is_not_near(self) -> None:
+        events = ordered(standing("A2", 26.0, -0.4, 100), kicked([], CENTRE, 700))
+        (near, not_near) = (e for e in run(raw.Proximity(), events) if "near" in e.type)
+        assert near.ts - START == 0
+        assert not_near.ts - START == pytest.approx(95_000 + raw.STALE, abs=1_000)
 
 
 class TestCrossings:
@@ -169,7 +169,7 @@ class TestTracks:
 
 
 @pytest.mark.parametrize(
-    "detector", [raw.Peaks, raw.Proximity, raw.Crossings, raw.BallTrack, raw.PlayerTrack]
+    "detector", [raw.Strikes, raw.Proximity, raw.Crossings, raw.BallTrack, raw.PlayerTrack]
 )
 class TestContract:
     def test_where_slices_are_cut_does_not_matter(self, detector: Any) -> None:
@@ -184,7 +184,7 @@ class TestContract:
         assert run(detector(), ordered(events, strange)) == run(detector(), events)
 
 
-@pytest.mark.parametrize("detector", [raw.Peaks, raw.Proximity])
+@pytest.mark.parametrize("detector", [raw.Strikes, raw.Proximity])
 def test_the_contract_with_the_engine(detector: Any) -> None:
     events = ordered(kicked([(5, (0, 12, 0))], CENTRE, 30), standing("A2", 26, -0.4, 30))
     check_detector(detector, events)

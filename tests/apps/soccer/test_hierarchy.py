@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -60,6 +61,37 @@ def test_only_the_lowest_level_reads_raw_positions() -> None:
     levels = soccer().levels()
     for node in soccer():
         assert (levels[node.name] == 1) == bool({"ball", "player"} & set(node.on))
+
+
+def near(second: float, player: str, type: str = "near") -> tuple[str, float, dict[str, Any]]:
+    return type, second, {**hit(second, player)[2], "ball": 4}
+
+
+def kick(second: float) -> tuple[str, float, dict[str, Any]]:
+    return "kick", second, {"ball": 4, "x": 1.0, "y": 2.0, "z": 0.1, "a": 99.0}
+
+
+class TestPlayerHitsBall:
+    def hits(self, *events: tuple[str, float, dict[str, Any]]) -> list[tuple[float, str]]:
+        found = find("PlayerHitsBall", *events)
+        return [(event.ts / SECOND, event["player"]) for event in found]
+
+    def test_who_is_near_when_the_ball_is_kicked(self) -> None:
+        (found,) = find("PlayerHitsBall", near(1, "B1"), kick(2))
+        assert found.type == "hit"
+        assert found.payload == {
+            "player": "B1", "team": "B", "keeper": True,
+            "ball": 4, "x": 1.0, "y": 2.0, "z": 0.1, "a": 99.0,
+        }  # fmt: skip
+
+    def test_who_was_near_has_not_hit_it(self) -> None:
+        assert self.hits(near(1, "A2"), near(1.5, "A2", "not_near"), kick(2)) == []
+        events = near(1, "A2"), near(1.5, "A2", "not_near"), near(1.5, "B3"), kick(2)
+        assert self.hits(*events) == [(2.0, "B3")]
+
+    def test_who_stays_near_can_hit_it_again(self) -> None:
+        events = near(1, "A2"), kick(2), kick(3), near(3.5, "A2", "not_near"), kick(4)
+        assert self.hits(*events) == [(2.0, "A2"), (3.0, "A2")]
 
 
 class TestPatterns:
@@ -124,6 +156,17 @@ def scene() -> list[bt.Event]:
         standing("A4", 34.8, 13.1, 2600),
         keeper,
     )
+
+
+def test_who_comes_nearest_with_the_sample_of_the_kick_has_hit_the_ball() -> None:
+    """All events have the same time; `near` comes first, by the names of their detectors."""
+    events = ordered(
+        standing("A2", 26.0, -0.3, 80, since=50),
+        standing("B4", 26.0, 0.7, 80),
+        kicked([(50, (0.0, 10.0, 0.0))], (26.0, 0.0, 0.1), 80),
+    )
+    (found,) = (event for event in oracle(soccer(), events) if event[0] == "hit")
+    assert json.loads(found[2])["player"] == "A2"
 
 
 @cache

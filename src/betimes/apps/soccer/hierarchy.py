@@ -25,7 +25,7 @@ def soccer(stadium: Stadium = NUREMBERG) -> Hierarchy:
 
     >>> hierarchy = soccer()
     >>> len(hierarchy), max(hierarchy.levels().values())
-    (32, 9)
+    (33, 9)
     """
     match = Hierarchy(clock=CLOCK, inputs=INPUTS)
     _add_positions(match, stadium)
@@ -45,8 +45,10 @@ def simulated() -> Hierarchy:
 def _add_positions(match: Hierarchy, stadium: Stadium) -> None:
     here = {"stadium": stadium, "sensors": Sensors(stadium)}
     proximity = configured(raw.Proximity, **here)
-    match.add(proximity, on=("ball", "player"), emits=("near", "not_near", "around"))
-    match.add(configured(raw.Peaks, **here), on="ball", emits="peak")
+    match.add(proximity, on=("ball", "player"), emits=("joins", "leaves", "near", "not_near"))
+    # What has the same time and level is in order of these names. So a player who comes near with
+    # the very sample that shows the kick has hit the ball.
+    match.add(configured(raw.Strikes, **here), on="ball", emits=("kick", "peak"))
     match.add(configured(raw.Crossings, **here), on="ball", emits="crossed")
     match.add(configured(raw.BallTrack, **here), on="ball", emits="ball_track")
     match.add(configured(raw.PlayerTrack, **here), on="player", emits="frame")
@@ -61,9 +63,9 @@ def _add_running(match: Hierarchy, stadium: Stadium) -> None:
 
 
 def _add_ball(match: Hierarchy, stadium: Stadium) -> None:
-    hits = configured(ball.PlayerHitsBall, stadium=stadium)
-    match.add(hits, on="around", emits=("hit", "bounce"))
-    match.add(configured(play.Duels, stadium=stadium), on=("near", "not_near"), emits="duel")
+    contact = ("near", "not_near", "kick", "peak")
+    match.add(ball.Bounces, on=contact, emits=("bounce", "hit"))
+    match.add(configured(play.Duels, stadium=stadium), on=("joins", "leaves"), emits="duel")
     match.add(
         configured(ball.Shots, stadium=stadium), on=("hit", "peak"), emits=("shot", "shot_on_goal")
     )
@@ -92,6 +94,12 @@ def _add_play(match: Hierarchy, stadium: Stadium) -> None:
 
 
 def _patterns() -> Iterator[Pattern]:
+    player, place = ("player", "team", "keeper"), ("ball", "x", "y", "z", "a")
+    yield pattern(
+        "near !not_near ... kick", emits="hit", by="ball", within="1h", name="PlayerHitsBall",
+        skip="none",
+        select={name: f"near.{name}" for name in player} | {name: f"kick.{name}" for name in place},
+    )  # fmt: skip
     for step, emits, name, who in (
         ("block", "blocked_shot", "BlockedShot", "not block.keeper"),
         ("save", "save", "Save", "save.keeper"),

@@ -15,19 +15,34 @@ CENTRE = 1.0
 """How near the centre of the pitch the first kick-off must be, in metres."""
 
 
-class PlayerHitsBall:
-    """A ball is hit by the nearest player around it. If nobody is around, it bounced."""
+@dataclass
+class Bounces:
+    """A ball is kicked while nobody is near: it bounced.
 
-    stadium: ClassVar[Stadium] = NUREMBERG
+    Unless somebody comes near before that is over: then he has hit it. It happens where the stream
+    begins in the middle of a contact.
+    """
 
-    def on_event(self, event: Event) -> Event:
-        place = {name: event[name] for name in ("ball", "x", "y", "z", "a")}
-        if not event["players"]:
-            return Event("bounce", event.ts, place)
-        name = event["players"][0]
-        person = self.stadium.persons[self.stadium.numbers[name]]
-        who = {"player": name, "team": person.team, "keeper": person.role == "keeper"}
-        return Event("hit", event.ts, who | place)
+    near: set[int] = field(default_factory=set)
+    kicks: dict[int, Event] = field(default_factory=dict)
+
+    def on_event(self, event: Event) -> Event | None:
+        ball = event["ball"]
+        if event.type == "kick":
+            if ball not in self.near:
+                self.kicks[ball] = event
+            return None
+        if event.type == "not_near":
+            self.near.discard(ball)
+            return None
+        if event.type == "near":
+            self.near.add(ball)
+        kick = self.kicks.pop(ball, None)
+        if kick is None:
+            return None
+        if event.type == "near":
+            return Event("hit", event.ts, {**event.payload, **kick.payload})
+        return Event("bounce", kick.ts, kick.payload)
 
 
 @dataclass

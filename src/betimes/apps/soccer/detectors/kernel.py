@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float64]
 # What a sample of acceleration does to the peak of its ball.
 QUIET, RISES, LASTS, ENDS = range(4)
 # Columns of the state of a ball's peak.
-ACTIVE, ABOVE, START, TOLD, N_PEAK = range(5)
+ACTIVE, ABOVE, START, N_PEAK = range(4)
 # What the loop of proximity tells.
-NEAR, NOT_NEAR, AROUND = range(3)
+LEAVES, JOINS, NOT_NEAR, NEAR = range(4)
 # Which line a ball has crossed.
 TOUCH_LINE, GOAL_LINE = range(2)
 
@@ -51,17 +51,18 @@ def _peak(state: Ints, ts: int, a: float, kick: float, hold: int, longest: int) 
 @compiled
 def peaks(
     ts: Ints, ball: Ints, columns: Floats, kick: float, hold: int, longest: int,
-    state: Ints, held: Floats, rows: Ints, starts: Ints, found: Floats,
-) -> int:  # fmt: skip
-    """Peaks of acceleration, each told when it is over.
+    state: Ints, held: Floats, kicks: Ints, rows: Ints, starts: Ints, found: Floats,
+) -> tuple[int, int]:  # fmt: skip
+    """Peaks of acceleration: each is told when it rises, and again when it is over.
 
-    `columns` are x, y, z, vx, vy, vz, a. `held` has, for each ball, place and velocity before the
-    peak, the largest acceleration in it, the last velocity, sums of place and velocity since the
-    acceleration has fallen, and how many rows these are. Of each peak `found` has place and
-    velocity before, place and velocity after, the largest acceleration, and the ball. What comes
-    after is a mean over the rows in which the peak was seen to be over: one alone is noisy.
+    `kicks` are the rows at which a peak rises. `columns` are x, y, z, vx, vy, vz, a. `held` has,
+    for each ball, place and velocity before the peak, the largest acceleration in it, the last
+    velocity, sums of place and velocity since the acceleration has fallen, and how many rows these
+    are. Of each peak `found` has place and velocity before, place and velocity after, the largest
+    acceleration, and the ball. What comes after is a mean over the rows in which the peak was seen
+    to be over: one alone is noisy.
     """
-    count = 0
+    risen, count = 0, 0
     for row in range(len(ts)):
         b = ball[row]
         if b < 0:
@@ -72,6 +73,8 @@ def peaks(
             held[b, 0:3] = columns[0:3, row]
             held[b, 3:6] = held[b, 7:10]
             held[b, 6] = a
+            kicks[risen] = row
+            risen += 1
         elif step != QUIET:
             held[b, 6] = max(held[b, 6], a)
         if step == RISES or (step == LASTS and a >= kick):
@@ -86,7 +89,7 @@ def peaks(
             found[count, 12], found[count, 13] = held[b, 6], b
             count += 1
         held[b, 7:10] = columns[3:6, row]
-    return count
+    return risen, count
 
 
 @compiled
@@ -111,17 +114,16 @@ def _distances(
 @compiled
 def proximity(
     ts: Ints, ball: Ints, limb: Ints, columns: Floats, person_of: Ints,
-    kick: float, hold: int, longest: int, enter: float, leave: float, stale: int,
-    state: Ints, limbs: Floats, seen: Ints, near: Ints,
-    rows: Ints, kinds: Ints, balls: Ints, persons: Ints, distances: Floats,
+    enter: float, leave: float, stale: int,
+    limbs: Floats, seen: Ints, there: Ints, near: Ints,
+    rows: Ints, kinds: Ints, balls: Ints, persons: Ints,
 ) -> int:  # fmt: skip
-    """Who comes near a ball and leaves it, and who is around it in a peak of acceleration.
+    """Who joins those around a ball and who leaves them, and who of them is nearest to it.
 
-    `columns` are x, y, z, a. At the first row of a peak at which somebody is within reach there is
-    an `AROUND` for each who is, the nearest first; if nobody was, there is one for person -1 at the
-    end of the peak.
+    `columns` are x, y, z. `there` says for each ball who is around it, `near` who is nearest to it
+    and within reach, -1 if nobody is.
     """
-    nearest = np.empty(near.shape[1])
+    nearest = np.empty(there.shape[1])
     count = 0
     for row in range(len(ts)):
         if limb[row] >= 0:
@@ -130,40 +132,32 @@ def proximity(
         b = ball[row]
         if b < 0:
             continue
-        step = _peak(state[b], ts[row], columns[3, row], kick, hold, longest)
         x, y, z = columns[0, row], columns[1, row], columns[2, row]
         _distances(x, y, z, ts[row], limbs, seen, person_of, leave, stale, nearest)
+        first, least = -1, np.inf
         for person in range(len(nearest)):
-            inside = near[b, person] == 1
-            if nearest[person] <= enter and not inside:
-                near[b, person] = 1
-                kinds[count] = NEAR
-            elif nearest[person] > leave and inside:
-                near[b, person] = 0
-                kinds[count] = NOT_NEAR
+            distance = nearest[person]
+            if distance <= enter and distance < least:
+                first, least = person, distance
+            inside = there[b, person] == 1
+            if distance <= enter and not inside:
+                there[b, person] = 1
+                kinds[count] = JOINS
+            elif distance > leave and inside:
+                there[b, person] = 0
+                kinds[count] = LEAVES
             else:
                 continue
             rows[count], balls[count], persons[count] = row, b, person
-            distances[count] = nearest[person]
             count += 1
-        if step == RISES:
-            state[b, TOLD] = 0
-        if step == QUIET or state[b, TOLD] == 1:
+        if first == near[b]:
             continue
-        while step != ENDS:
-            person = int(np.argmin(nearest))
-            if nearest[person] > enter:
-                break
-            rows[count], kinds[count], balls[count] = row, AROUND, b
-            persons[count], distances[count] = person, nearest[person]
-            nearest[person] = np.inf
-            state[b, TOLD] = 1
-            count += 1
-        if step == ENDS:
-            rows[count], kinds[count], balls[count] = row, AROUND, b
-            persons[count], distances[count] = -1, np.inf
-            state[b, TOLD] = 1
-            count += 1
+        for person, kind in ((near[b], NOT_NEAR), (first, NEAR)):
+            if person >= 0:
+                rows[count], kinds[count], balls[count] = row, kind, b
+                persons[count] = person
+                count += 1
+        near[b] = first
     return count
 
 

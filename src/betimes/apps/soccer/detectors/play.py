@@ -103,7 +103,7 @@ class Duels:
 
     def on_event(self, event: Event) -> Iterator[Event]:
         player, ball = event["player"], event["ball"]
-        if event.type == "not_near":
+        if event.type == "leaves":
             if self.near.get(player) == ball:
                 del self.near[player]
             return

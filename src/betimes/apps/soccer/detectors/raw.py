@@ -1,13 +1,14 @@
 """Level 1: detectors that read raw positions, per batch and as columns.
 
-A stadium sends tens of thousands of positions per second; this level publishes a few hundred
-events. Each detector here is a compiled loop (`kernel.py`) with its state in arrays.
+A stadium sends tens of thousands of positions per second; this level publishes about
+sixty events. Each detector here is a compiled loop (`kernel.py`) with its state in arrays.
 
 | detector | publishes |
 |---|---|
-| `Proximity` | `near`, `not_near`: a player comes within 1 m of a ball, or leaves it |
-|  | `around`: who is within 1 m of a ball while it is accelerated by 55 m/s2 or more |
-| `Peaks` | `peak`: an acceleration by 55 m/s2 or more has ended; velocity before and after |
+| `Proximity` | `joins`, `leaves`: a player comes within 1 m of a ball, or leaves it |
+|  | `near`, `not_near`: of those within 1 m he is the nearest, or no longer |
+| `Strikes` | `kick`: a ball is accelerated by 55 m/s2 or more |
+|  | `peak`: that has ended; velocity before and after |
 | `Crossings` | `crossed`: a ball leaves the pitch, and where |
 | `BallTrack` | `ball_track`: position and velocity of a ball on the pitch, fifty times a second |
 | `PlayerTrack` | `frame`: position and speed of all players, ten times a second |
@@ -62,8 +63,11 @@ def _through(goal: Goal, x: float, z: float) -> bool:
     return goal.left < x < goal.right and z < goal.height
 
 
-class Peaks(_Raw):
-    """A ball is accelerated as only a contact can; with its velocity before and after."""
+class Strikes(_Raw):
+    """A ball is accelerated as only a contact can; when that ends, its velocity before and after.
+
+    Reads nothing but balls, so a kick is known long before it is clear who was near.
+    """
 
     columns = ("sid", "x", "y", "z", "vx", "vy", "vz", "acceleration")
 
@@ -72,86 +76,85 @@ class Peaks(_Raw):
         self.state: Ints = np.zeros((balls, kernel.N_PEAK), np.int64)
         self.held: Floats = np.zeros((balls, 17))
 
-    def on_batch(self, batch: EventBatch) -> Derived | None:
+    def on_batch(self, batch: EventBatch) -> list[Derived]:
         ball = look_up(self.sensors.balls, batch.numbers("sid"))
+        columns = columns_of(batch, self.columns[1:])
         n = len(batch)
-        rows, starts = np.empty(n, np.int64), np.empty(n, np.int64)
+        kicks, rows, starts = (np.empty(n, np.int64) for _ in range(3))
         found = np.empty((n, 14))
-        count = kernel.peaks(
-            batch.ts, ball, columns_of(batch, self.columns[1:]), KICK, HOLD, LONGEST,
-            self.state, self.held, rows, starts, found,
+        risen, count = kernel.peaks(
+            batch.ts, ball, columns, KICK, HOLD, LONGEST,
+            self.state, self.held, kicks, rows, starts, found,
         )  # fmt: skip
-        if count == 0:
-            return None
+        made = []
+        if count:
+            made.append(self._peaks(rows[:count], starts[:count], found[:count]))
+        if risen:
+            made.append(self._kicks(kicks[:risen], ball, columns))
+        return made
+
+    def _kicks(self, rows: Ints, ball: Ints, columns: Floats) -> Derived:
+        payload: dict[str, Any] = {"ball": [self.stadium.balls[b] for b in ball[rows]]}
+        payload |= zip("xyza", np.round(columns[[0, 1, 2, 6]][:, rows], 3), strict=True)
+        return Derived("kick", rows=rows, payload=payload)
+
+    def _peaks(self, rows: Ints, starts: Ints, found: Floats) -> Derived:
         before, after = ("x", "y", "z", "vx", "vy", "vz"), ("x1", "y1", "z1", "vx1", "vy1", "vz1")
-        places = np.round(found[:count, :13].T, 3)
+        places = np.round(found[:, :13].T, 3)
         payload: dict[str, Any] = dict(zip((*before, *after, "a"), places, strict=True))
-        payload["ball"] = [self.stadium.balls[int(b)] for b in found[:count, 13]]
-        payload["start"] = starts[:count]
-        return Derived("peak", rows=rows[:count], payload=payload)
+        payload["ball"] = [self.stadium.balls[int(b)] for b in found[:, 13]]
+        payload["start"] = starts
+        return Derived("peak", rows=rows, payload=payload)
 
 
 class Proximity(_Raw):
-    """Who comes near a ball and leaves it, and everyone who is there when it is hit.
+    """Who joins those around a ball and leaves them, and who of them is nearest to it.
 
-    Each peak of acceleration has one `around`: as soon as someone is within reach, or, with nobody,
-    when the peak ends.
+    At most one player is near a ball, because one player hits it: if another one comes nearer, the
+    first is no longer near. Only `leaves` waits until he is a bit farther away.
     """
 
-    columns = ("sid", "x", "y", "z", "acceleration")
+    columns = ("sid", "x", "y", "z")
+    kinds: ClassVar = (
+        (kernel.LEAVES, "leaves"),
+        (kernel.JOINS, "joins"),
+        (kernel.NOT_NEAR, "not_near"),
+        (kernel.NEAR, "near"),
+    )
 
     def __init__(self) -> None:
         balls, limbs = len(self.stadium.balls), len(self.sensors.person_of)
-        self.state: Ints = np.zeros((balls, kernel.N_PEAK), np.int64)
         self.limbs: Floats = np.full((limbs, 3), np.inf)
         self.seen: Ints = np.full(limbs, -STALE, np.int64)
-        self.near: Ints = np.zeros((balls, len(self.sensors.names)), np.int64)
+        self.there: Ints = np.zeros((balls, len(self.sensors.names)), np.int64)
+        self.near: Ints = np.full(balls, -1, np.int64)
 
     def on_batch(self, batch: EventBatch) -> list[Derived]:
         sids, columns = batch.numbers("sid"), columns_of(batch, self.columns[1:])
         ball, limb = look_up(self.sensors.balls, sids), look_up(self.sensors.limbs, sids)
-        room = (2 * len(self.sensors.names) + 1) * int(np.count_nonzero(ball >= 0))
+        room = (len(self.sensors.names) + 2) * int(np.count_nonzero(ball >= 0))
         rows, kinds, balls, persons = (np.empty(room, np.int64) for _ in range(4))
-        distances = np.empty(room)
         count = kernel.proximity(
-            batch.ts, ball, limb, columns, self.sensors.person_of,
-            KICK, HOLD, LONGEST, REACH, LEAVE, STALE,
-            self.state, self.limbs, self.seen, self.near,
-            rows, kinds, balls, persons, distances,
+            batch.ts, ball, limb, columns, self.sensors.person_of, REACH, LEAVE, STALE,
+            self.limbs, self.seen, self.there, self.near, rows, kinds, balls, persons,
         )  # fmt: skip
         made = []
-        for kind, type in ((kernel.NEAR, "near"), (kernel.NOT_NEAR, "not_near")):
+        for kind, type in self.kinds:
             which = np.flatnonzero(kinds[:count] == kind)
             if len(which):
-                payload: dict[str, Any] = {
-                    "player": [self.sensors.names[p] for p in persons[which]],
-                    "ball": [self.stadium.balls[b] for b in balls[which]],
-                }
+                payload = self._who(balls[which], persons[which])
                 made.append(Derived(type, rows=rows[which], payload=payload))
-        which = np.flatnonzero(kinds[:count] == kernel.AROUND)
-        if len(which):
-            rows, balls, persons = rows[which], balls[which], persons[which]
-            made.append(self._around(columns, rows, balls, persons, distances[which]))
         return made
 
-    def _around(
-        self, columns: Floats, rows: Ints, balls: Ints, persons: Ints, distances: Floats
-    ) -> Derived:
-        """One event per peak, with everyone who is around the ball."""
-        players: list[list[str]] = []
-        metres: list[list[float]] = []
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        for low, high in zip(first, [*first[1:], len(rows)], strict=True):
-            there = [n for n in range(low, high) if persons[n] >= 0]
-            players.append([self.sensors.names[persons[n]] for n in there])
-            metres.append([round(float(distances[n]), 3) for n in there])
-        payload: dict[str, Any] = {
-            "ball": [self.stadium.balls[b] for b in balls[first]],
-            "players": players,
-            "distances": metres,
+    def _who(self, balls: Ints, persons: Ints) -> dict[str, Any]:
+        names = [self.sensors.names[p] for p in persons]
+        players = [self.stadium.persons[self.stadium.numbers[name]] for name in names]
+        return {
+            "player": names,
+            "team": [player.team for player in players],
+            "keeper": [player.role == "keeper" for player in players],
+            "ball": [self.stadium.balls[b] for b in balls],
         }
-        payload |= zip("xyza", np.round(columns[:4, rows[first]], 3), strict=True)
-        return Derived("around", rows=rows[first], payload=payload)
 
 
 class Crossings(_Raw):
