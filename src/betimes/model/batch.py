@@ -238,11 +238,10 @@ class EventBatch:
             payload = payload.take(rows)
         elif payload is not None:
             payload = [payload[row] for row in rows.tolist()]
-        head = None if self.head_start is None else self.head_start[rows]
-        source = None if self.source is None else self.source[rows]
-        return EventBatch(
-            self.ts[rows], self.codes[rows], self.types, payload, head_start=head, source=source
-        )
+        head = None if self.head_start is None else self.head_start.take(rows)
+        source = None if self.source is None else self.source.take(rows)
+        ts, codes = self.ts.take(rows), self.codes.take(rows)
+        return EventBatch(ts, codes, self.types, payload, head_start=head, source=source)
 
     def part(self, start: int, stop: int) -> EventBatch:
         """Rows `start` to `stop`, without copying columns."""
@@ -322,7 +321,10 @@ class EventBatch:
         types = self.types
         if len(types) == 1:
             return [types[0]] * len(self)
-        return [types[code] for code in self.codes.tolist()]
+        codes = self.codes
+        if len(codes) > _SHOWN and (codes == codes[0]).all():
+            return [types[int(codes[0])]] * len(self)
+        return [types[code] for code in codes.tolist()]
 
     def rows_without_payload(self) -> list[Event]:
         """The events, one by one, with only their types and times."""

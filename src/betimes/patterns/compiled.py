@@ -229,9 +229,9 @@ class Program:
         """Which rows concern the pattern, and their two numbers."""
         tables, asked, others = self._by_type(batch.types)
         # Most events have types that no step asks for; only their codes are looked at.
-        rows: Ints = asked[batch.codes].nonzero()[0]
-        codes = batch.codes[rows]
-        bits = tables[:, codes]
+        rows: Ints = asked.take(batch.codes).nonzero()[0]
+        codes = batch.codes.take(rows)
+        bits = tables.take(codes, axis=1)
         if not others and self._only is None:
             return rows, bits
         from betimes.patterns.columns import fulfil  # loads pyarrow.compute, which takes long

@@ -52,7 +52,7 @@ class Path:
         if self._dense:
             index = arrivals - self._first
             if len(index) and index.min() >= 0 and index.max() < len(self._arrivals):
-                return self._clocks[index], self._slacks[index]
+                return self._clocks.take(index), self._slacks.take(index)
         clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
         index = self._arrivals.searchsorted(arrivals, side="right") - 1
         known = np.flatnonzero(index >= 0)

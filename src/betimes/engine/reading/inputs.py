@@ -26,6 +26,8 @@ Mask = tuple[bool, ...]
 
 _NOTHING: Ints = np.empty(0, np.int64)
 _NO_CODES: npt.NDArray[np.int32] = np.empty(0, np.int32)
+_COMPARED = 4
+"""Up to this many types, each is compared with all events."""
 
 
 class Inputs:
@@ -71,8 +73,9 @@ class Inputs:
                 known = EventBatch(_NOTHING, _NO_CODES, batch.types, source=none), _NOTHING
             else:
                 rows = self.rows(mask)
-                source = None if batch.source is None else batch.source[rows]
-                part = EventBatch(batch.ts[rows], batch.codes[rows], batch.types, source=source)
+                source = None if batch.source is None else batch.source.take(rows)
+                ts, codes = batch.ts.take(rows), batch.codes.take(rows)
+                part = EventBatch(ts, codes, batch.types, source=source)
                 known = part, self.first + rows
             self._columns[mask] = known
         return known
@@ -133,12 +136,32 @@ def _where(mask: Mask, batch: EventBatch) -> Ints:
         return np.arange(len(batch))
     if not any(mask):
         return _NOTHING
-    return _flags(mask)[batch.codes].nonzero()[0]
+    return _is_wanted(mask, batch.codes).nonzero()[0]
+
+
+def _is_wanted(mask: Mask, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Whether each type is wanted: a few comparisons are faster than looking up every event."""
+    wanted, others = _sides(mask)
+    side = wanted if len(wanted) <= len(others) else others
+    if len(side) > _COMPARED:
+        found: npt.NDArray[np.bool_] = np.array(mask).take(codes)
+        return found
+    if side is others:
+        found = codes != side[0]
+        for code in side[1:]:
+            found &= codes != code
+    else:
+        found = codes == side[0]
+        for code in side[1:]:
+            found |= codes == code
+    return found
 
 
 @lru_cache(maxsize=256)
-def _flags(mask: Mask) -> npt.NDArray[np.bool_]:
-    return np.array(mask)
+def _sides(mask: Mask) -> tuple[list[int], list[int]]:
+    """The types that are wanted, and the others."""
+    wanted = [code for code, each in enumerate(mask) if each]
+    return wanted, [code for code, each in enumerate(mask) if not each]
 
 
 def _taken(batch: EventBatch, rows: Ints | None, *, arrays: bool = False) -> EventBatch:

@@ -72,7 +72,8 @@ class CodedEvents:
         return None if made is None else made[0]
 
     def pick(self, rows: Ints) -> CodedEvents:
-        return CodedEvents(self.events[:, rows], self.values[:, rows], self._known)
+        events, values = self.events.take(rows, axis=1), self.values.take(rows, axis=1)
+        return CodedEvents(events, values, self._known)
 
     def own(self) -> CodedEvents:
         return self
