@@ -129,7 +129,7 @@ class Checked:
     def _fingerprint(self) -> tuple[bytes, Any]:
         counts, copies = self._setting.counts, self._setting.outputs.copies
         readings = [getattr(counts, name) for name in counts.__struct_fields__]
-        return dumps(self._tactic.state_of(), "the tactic"), (readings, dict(copies))
+        return dumps(self._tactic.state_of(), "the tactic"), (readings, dict(copies.state_of()))
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         self._tactic.put(row, arrivals)
@@ -210,7 +210,7 @@ class Checked:
             bit = 1 << output.copy
             assert not copies.get(output.base, 0) & bit, "two outputs of one identity"
             copies[output.base] = copies.get(output.base, 0) | bit
-        assert self._setting.outputs.copies == copies, "identities that are not freed"
+        assert self._setting.outputs.copies.state_of() == copies, "identities that are not freed"
 
     # Memory
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine.news.digests import Digests, digest_all
-from betimes.engine.news.digests.columns import halves_of
+from betimes.engine.news.digests.columns import halves_of, spelled, text_column, words_of
 from betimes.engine.news.digests.pieces import piece_of
 from tests.engine.material import share
 
@@ -59,7 +59,9 @@ def test_columns_give_what_rows_give(table: pa.Table, data: st.DataObject) -> No
     digests = Digests("detector")
     rows = zip(ts.tolist(), keys, table.to_pylist(), strict=True)
     expected = [Digests("detector").digest("made", time, key, row) for time, key, row in rows]
-    assert digest_all(digests, "made", ts, halves_of(keys), table) == expected
+    words = digest_all(digests, "made", ts, halves_of(keys), table)
+    assert spelled(words) == text_column(words).to_pylist() == expected
+    assert (words_of(expected) == words).all()
 
 
 def test_nothing_changes_from_machine_to_machine() -> None:
@@ -121,4 +123,4 @@ def test_many_outputs_hardly_ever_share_a_digest() -> None:
     )
     keys = halves_of([None]) * np.ones(len(table), np.uint64)
     ts = np.zeros(len(table), np.int64)
-    assert len(set(digest_all(Digests("d"), "t", ts, keys, table))) == len(table)
+    assert len(set(spelled(digest_all(Digests("d"), "t", ts, keys, table)))) == len(table)

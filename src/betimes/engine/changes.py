@@ -89,8 +89,7 @@ class Reporter:
         if len(inserted):
             inserted, final = _in_order(inserted, final)
             if final is not None:
-                pairs = zip(inserted.ids, final.tolist(), strict=True)
-                open_.update(match for match, sure in pairs if not sure)
+                open_.update(inserted.pick(np.flatnonzero(~final)).ids)
             yield self._part("insert", name, inserted, final)
         for outputs in (again, news.confirmed):
             if outputs is not None and len(outputs):
@@ -125,7 +124,7 @@ class Reporter:
         if causes is None:
             why = outputs.cause_types, numbers[CAUSE]
         return ChangePart(
-            kind, final, outputs.ids, self._writer.number(len(outputs)), outputs.events,
+            kind, final, outputs.id_column(), self._writer.number(len(outputs)), outputs.events,
             numbers[DETECTED], numbers[SLACK], name, why,
         )  # fmt: skip
 
@@ -174,8 +173,7 @@ class Reporter:
 
 def _in_order(outputs: Outputs, final: Flags | None) -> tuple[Outputs, Flags | None]:
     """Outputs by place, with their flags."""
-    ordered = outputs.in_order()
-    if final is None or ordered is outputs:
-        return ordered, final
-    row = {match: row for row, match in enumerate(outputs.ids)}
-    return ordered, final[[row[match] for match in ordered.ids]]
+    order = outputs.order()
+    if order is None:
+        return outputs, final
+    return outputs.pick(order), None if final is None else final[order]

@@ -75,7 +75,7 @@ class ChangePart(NamedTuple):
     kind: ChangeType
     final: npt.NDArray[np.bool_] | None
     """Which are final; None if all are."""
-    ids: list[str]
+    ids: list[str] | pa.Array[Any]
     seq: range
     events: EventBatch
     detected_at: Ints
@@ -103,8 +103,9 @@ class ChangePart(NamedTuple):
             payload = [{} for _ in range(count)]
         elif isinstance(payload, pa.Table):
             payload = payload.to_pylist()
+        ids: list[Any] = self.ids if isinstance(self.ids, list) else self.ids.to_pylist()
         return [*map(
-            Change, repeat(self.kind), self.statuses(), self.ids, self.seq, events.type_names(),
+            Change, repeat(self.kind), self.statuses(), ids, self.seq, events.type_names(),
             events.ts.tolist(), self.detected_at.tolist(), self.slack.tolist(), payload,
             repeat(self.detector), self.spelled_causes(),
         )]  # fmt: skip
@@ -120,11 +121,14 @@ class ChangePart(NamedTuple):
             names = pa.array(events.type_names(), _TEXT)
         first = self.seq.start
         return [
-            pa.repeat(self.kind, count), status, pa.array(self.ids, _TEXT),
+            pa.repeat(self.kind, count), status, self._ids(),
             pa.array(np.arange(first, first + count), _NUMBER), names,
             pa.array(events.ts, _NUMBER), pa.array(self.detected_at, _NUMBER),
             pa.array(self.slack, _NUMBER), pa.repeat(self.detector, count), self._causes(),
         ]  # fmt: skip
+
+    def _ids(self) -> pa.Array[Any]:
+        return pa.array(self.ids, _TEXT) if isinstance(self.ids, list) else self.ids
 
     def _causes(self) -> pa.Array[Any]:
         if isinstance(self.causes, list) or len(self.ids) < _MANY:

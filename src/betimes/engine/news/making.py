@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.news.copies import Copies
 from betimes.engine.news.digests import Digests, digest_all, encode
-from betimes.engine.news.digests.columns import halves_of
+from betimes.engine.news.digests.columns import halves_of, words_of
+from betimes.engine.news.digests.kernel import Words
 from betimes.engine.news.outputs import (
     COPY,
     Output,
@@ -44,10 +46,11 @@ class OutputMaker:
 
     def __init__(self, node: Node, level: int, options: EngineOptions) -> None:
         self.path = Path((NEVER, 0))
-        self.copies: dict[str, int] = {}
-        """Which numbers equal outputs have taken, as bits, by the digest of their content."""
+        self.copies = Copies()
         self._name = node.name
         self._digests = Digests(node.name)
+        self._keys: tuple[list[Any], Words] = ([], np.empty((2, 0), np.uint64))
+        """Keys, and a piece for each."""
         self._is_batch = node.maker.kind == "batch"
         self._level = level
         self._retention = options.kept.least
@@ -60,11 +63,7 @@ class OutputMaker:
         """The n-th event made from a cause, when the event with number `at` had arrived."""
         clock, slack = self.path.at(at)
         base = self._digest(event, n, cause, key)
-        copy = 0
-        if base in self.copies:
-            copy = self._number(base)
-        else:
-            self.copies[base] = 1
+        copy = self.copies.take(base)
         if clock == NEVER:
             clock = cause[0]
         early = cause[0] + slack - clock
@@ -106,22 +105,20 @@ class OutputMaker:
         at: Ints,
         keys: list[Any],
         codes: Ints,
+        arrivals: Ints | None = None,
     ) -> Outputs:
         """Many at once, as columns: events of one type, with a table of payloads.
 
         `causes` has numbers that tell the places of causes apart, the first of which is the time;
-        those of one cause are adjacent. The key of each output is `keys[code]`.
+        those of one cause are adjacent. The key of each output is `keys[code]`. If all causes are
+        input events, `arrivals` has their numbers.
         """
         clocks, slacks = self.path.at_all(at)
         times = causes[0]
         clocks = np.where(clocks == NEVER, times, clocks)
         n = _numbered(causes)
-        bases = self._digest_all(events, causes, cause_places, n, keys, codes)
-        copies = self._number_all(bases)
-        ids = bases
-        if copies.any():
-            pairs = zip(bases, copies.tolist(), strict=True)
-            ids = [f"{base}-{copy}" if copy else base for base, copy in pairs]
+        digests = self._digest_all(events, causes, cause_places, n, keys, codes)
+        copies = self.copies.take_all(digests)
         early = np.maximum(times + slacks - clocks, 0)
         numbers = np.stack((events.ts, times, at, clocks, slacks, early, copies))
         level, name = self._level, self._name
@@ -133,7 +130,10 @@ class OutputMaker:
         groups = None
         if self._grouped:
             groups = [self._group_of(keys[code]) for code in codes.tolist()]
-        return Outputs(ids, numbers, events, places, cause_places, cause_types, groups, codes)
+        ties = None if arrivals is None else np.stack((arrivals, n))
+        return Outputs(
+            digests, numbers, events, places, cause_places, cause_types, groups, codes, ties
+        )
 
     def make_few(
         self,
@@ -175,32 +175,28 @@ class OutputMaker:
         n: Ints,
         keys: list[Any],
         codes: Ints,
-    ) -> list[str]:
+    ) -> Words:
         payload = events.payload
         old = events.ts < causes[0] - self._retention
         if isinstance(payload, pa.Table) and not old.any():
-            used, where = np.unique(codes, return_inverse=True)
-            words = halves_of([keys[code] for code in used.tolist()])[:, where]
+            words = self._pieces_of(keys).take(codes, axis=1)
             try:
                 return digest_all(self._digests, events.types[0], events.ts, words, payload)
             except (TypeError, OverflowError) as error:
                 when = f"between {events.ts.min()} and {events.ts.max()}"
                 raise self._not_data(events.types[0], when, error) from error
         rows = zip(events.rows(), n.tolist(), spelled(cause_places), codes.tolist(), strict=True)
-        return [self._digest(event, which, cause, keys[code]) for event, which, cause, code in rows]
+        return words_of([self._digest(event, n, at, keys[code]) for event, n, at, code in rows])
 
-    def _number(self, base: str) -> int:
-        """Its number among its equals."""
-        taken = self.copies.get(base, 0)
-        copy = (~taken & (taken + 1)).bit_length() - 1 if taken else 0
-        self.copies[base] = taken | 1 << copy
-        return copy
-
-    def _number_all(self, bases: list[str]) -> Ints:
-        if len(set(bases)) == len(bases) and self.copies.keys().isdisjoint(bases):
-            self.copies.update(dict.fromkeys(bases, 1))
-            return np.zeros(len(bases), np.int64)
-        return np.array([self._number(base) for base in bases], np.int64)
+    def _pieces_of(self, keys: list[Any]) -> Words:
+        """A piece for each key, in halves; keys are only ever added."""
+        keys_known, pieces = self._keys
+        if keys_known is not keys or pieces.shape[1] > len(keys):
+            pieces = pieces[:, :0]
+        if pieces.shape[1] < len(keys):
+            pieces = np.concatenate((pieces, halves_of(keys[pieces.shape[1] :])), axis=1)
+            self._keys = keys, pieces
+        return pieces
 
     # Again
 
@@ -217,43 +213,35 @@ class OutputMaker:
         Most outputs that a replay makes were known. Comparing them costs less than their digests.
         If in doubt, the answer is no, and digests decide.
         """
-        if output.copy or output.id in self.copies or not _alike(output.event, event):
+        if output.copy or self.copies.get(output.id) or not _alike(output.event, event):
             return False
-        self.copies[output.id] = 1
+        self.copies.set(output.id, 1)
         return True
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
         if isinstance(outputs, Outputs) and not outputs.made_one_by_one:
-            if outputs.numbers[COPY].any():
-                self._free(zip(outputs.bases, outputs.numbers[COPY].tolist(), strict=True))
+            numbers = outputs.numbers[COPY]
+            if not numbers.any():
+                self.copies.free_all(outputs.digests)
                 return
-            copies = self.copies
-            for base in outputs.ids:
-                taken = copies.pop(base, 0)
-                if taken > 1:
-                    copies[base] = taken & ~1
-        else:
-            self._free((output.base, output.copy) for output in outputs)
-
-    def _free(self, numbered: Iterable[tuple[str, int]]) -> None:
-        copies = self.copies
-        for base, copy in numbered:
-            taken = copies.pop(base, 0) & ~(1 << copy)
-            if taken:
-                copies[base] = taken
+            for base, copy in zip(outputs.bases, numbers.tolist(), strict=True):
+                self.copies.free(base, copy)
+            return
+        for output in outputs:
+            self.copies.free(output.base, output.copy)
 
     def keep(self, outputs: Iterable[Output], new: Iterable[Output]) -> None:
         """Outputs that were unmade stay after all; a new one that took its number gets another."""
         for output in outputs:
             base = output.base
-            taken = self.copies.get(base, 0)
+            taken = self.copies.get(base)
             if taken >> output.copy & 1:
                 thief = next(o for o in new if o.id == output.id and o is not output)
                 thief.copy = taken.bit_length()
                 thief.id = f"{base}-{thief.copy}"
                 taken |= 1 << thief.copy
-            self.copies[base] = taken | 1 << output.copy
+            self.copies.set(base, taken | 1 << output.copy)
 
 
 _COMPARED = frozenset({int, str, bool, type(None)})

@@ -13,7 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from betimes.engine.news.digests.columns import spelled as spelled_digests
+from betimes.engine.news.digests.columns import text_column, words_of
+from betimes.engine.news.digests.kernel import Words
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
 from betimes.model.event import Event
@@ -91,13 +95,13 @@ class Outputs(Sequence[Output]):
     """Outputs of one detector; nobody changes them."""
 
     __slots__ = (
-        "_cause_types", "_causes", "_events", "_groups", "_ids", "_keys", "_numbers", "_places",
-        "_rows",
+        "_cause_types", "_causes", "_digests", "_events", "_groups", "_ids", "_keys", "_numbers",
+        "_places", "_rows", "_ties",
     )  # fmt: skip
 
     def __init__(
         self,
-        ids: list[str],
+        ids: list[str] | Words,
         numbers: Ints,
         events: EventBatch | Callable[[], EventBatch],
         places: Places,
@@ -105,8 +109,10 @@ class Outputs(Sequence[Output]):
         cause_types: Sequence[str],
         groups: list[Any] | None,
         keys: Sequence[Any] | Ints,
+        ties: Ints | None = None,
     ) -> None:
-        self._ids: list[str] | None = ids
+        self._ids: list[str] | None = ids if isinstance(ids, list) else None
+        self._digests: Words | None = None if isinstance(ids, list) else ids
         self._numbers: Ints | None = numbers
         self._events: EventBatch | Callable[[], EventBatch] | None = events
         self._places: Places | None = places
@@ -115,6 +121,7 @@ class Outputs(Sequence[Output]):
         self._groups = groups
         self._keys: Sequence[Any] | Ints | None = keys
         self._rows: list[Output] | None = None
+        self._ties = ties
 
     @classmethod
     def of(cls, rows: list[Output]) -> Outputs:
@@ -122,7 +129,7 @@ class Outputs(Sequence[Output]):
         self = cls.__new__(cls)
         self._rows = rows
         self._ids = self._numbers = self._events = self._places = self._causes = None
-        self._cause_types = self._groups = self._keys = None
+        self._cause_types = self._groups = self._keys = self._digests = self._ties = None
         return self
 
     # Rows
@@ -143,8 +150,8 @@ class Outputs(Sequence[Output]):
     def __len__(self) -> int:
         if self._rows is not None:
             return len(self._rows)
-        assert self._ids is not None
-        return len(self._ids)
+        assert self._numbers is not None
+        return int(self._numbers.shape[1])
 
     def __iter__(self) -> Iterator[Output]:
         return iter(self.rows)
@@ -160,8 +167,31 @@ class Outputs(Sequence[Output]):
     @property
     def ids(self) -> list[str]:
         if self._ids is None:
-            self._ids = [row.id for row in self.rows]
+            if self._digests is None:
+                self._ids = [row.id for row in self.rows]
+            else:
+                self._ids = self._spelled(self._digests)
         return self._ids
+
+    def _spelled(self, digests: Words) -> list[str]:
+        bases, copies = spelled_digests(digests), self.numbers[COPY]
+        if not copies.any():
+            return bases
+        pairs = zip(bases, copies.tolist(), strict=True)
+        return [f"{base}-{copy}" if copy else base for base, copy in pairs]
+
+    @property
+    def digests(self) -> Words:
+        """The digests of their contents, as numbers."""
+        if self._digests is None:
+            self._digests = words_of(self.bases)
+        return self._digests
+
+    def id_column(self) -> list[str] | pa.Array[Any]:
+        """Their identities for a table: if they were never spelled, without an object for any."""
+        if self._ids is None and self._digests is not None and not self.numbers[COPY].any():
+            return text_column(self._digests)
+        return self.ids
 
     @property
     def numbers(self) -> Ints:
@@ -217,6 +247,19 @@ class Outputs(Sequence[Output]):
         return self._keys
 
     @property
+    def ties(self) -> Ints | None:
+        """The arrivals of their causes, and the number of each among the outputs of its cause.
+
+        With the times, these say as much as places do. None unless all causes are input events.
+        """
+        if self._ties is None and self._rows is not None:
+            causes = [(row.cause[1], row.cause[2], row.number) for row in self._rows]
+            if all(rank == 0 for rank, _, _ in causes):
+                found = np.array([pair for _, *pair in causes], np.int64)
+                self._ties = found.reshape(-1, 2).T
+        return self._ties
+
+    @property
     def bases(self) -> list[str]:
         """The digests of their contents."""
         return [match[:24] for match in self.ids] if self.numbers[COPY].any() else self.ids
@@ -238,16 +281,26 @@ class Outputs(Sequence[Output]):
             return NO_OUTPUTS
         some = rows.tolist()
         keys = self.keys
+        ids = pick(self.ids, some) if self._digests is None else self._digests.take(rows, axis=1)
         return Outputs(
-            pick(self.ids, some),
-            self.numbers[:, rows],
+            ids,
+            self.numbers.take(rows, axis=1),
             lambda: self.events.take(rows),
             lambda: pick(self.places, some),
             lambda: pick(self.causes, some),
             pick(list(self.cause_types), some),
             None if self.groups is None else pick(self.groups, some),
-            keys[rows] if isinstance(keys, np.ndarray) else pick(list(keys), some),
+            keys.take(rows) if isinstance(keys, np.ndarray) else pick(list(keys), some),
+            None if self._ties is None else self._ties.take(rows, axis=1),
         )
+
+    def without(self, rows: Ints) -> Outputs:
+        """All but these."""
+        if not len(rows):
+            return self
+        left = np.ones(len(self), np.bool_)
+        left[rows] = False
+        return self.pick(np.flatnonzero(left))
 
     def _pick_rows(self, rows: list[int]) -> Outputs:
         if not rows:
@@ -288,8 +341,14 @@ class Outputs(Sequence[Output]):
         else:
             keys = [key for each in keys for key in each]
         grouped = any(part.groups is not None for part in parts)
+        ids: list[str] | Words
+        if any(part._digests is not None for part in parts):
+            ids = np.concatenate([part.digests for part in parts], axis=1)
+        else:
+            ids = [match for part in parts for match in part.ids]
+        ties = [each for part in parts if (each := part.ties) is not None]
         return cls(
-            [match for part in parts for match in part.ids],
+            ids,
             np.concatenate([part.numbers for part in parts], axis=1),
             lambda: EventBatch.concat([part.events for part in parts]),
             lambda: [place for part in parts for place in part.places],
@@ -297,19 +356,27 @@ class Outputs(Sequence[Output]):
             [name for part in parts for name in part.cause_types],
             [g for part in parts for g in part.groups or [None] * len(part)] if grouped else None,
             keys,
+            np.concatenate(ties, axis=1) if len(ties) == len(parts) else None,
         )
+
+    def order(self) -> Ints | None:
+        """The rows by place; None if they are in order."""
+        if len(self) < 2:
+            return None
+        if self._rows is None:
+            ts = self.numbers[TS]
+            if (ts[1:] > ts[:-1]).all():
+                return None
+            if self.ties is not None:
+                arrivals, numbers = self.ties
+                by_place: Ints = np.lexsort((numbers, arrivals, self.numbers[CAUSE], ts))
+                return by_place
+        return np.array(sorted(range(len(self)), key=self.places.__getitem__), np.int64)
 
     def in_order(self) -> Outputs:
         """By place."""
-        if len(self) < 2:
-            return self
-        if self._rows is not None:
-            return Outputs.of(sorted(self._rows, key=lambda row: row.place))
-        ts = self.numbers[TS]
-        if (ts[1:] > ts[:-1]).all():
-            return self
-        places = self.places
-        return self.pick(np.array(sorted(range(len(self)), key=places.__getitem__), np.int64))
+        order = self.order()
+        return self if order is None else self.pick(order)
 
     # Elsewhere
 

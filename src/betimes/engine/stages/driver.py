@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.attenuation import Load, Meter
+from betimes.engine.news.copies import Copies
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
 from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs, Remembered
@@ -405,7 +406,7 @@ class Stage:
             **self.finality.state_of(),
             "unit": self.unit.state_of(),
             "row": self._row,
-            "copies": self._outputs.copies,
+            "copies": self._outputs.copies.state_of(),
             "lateness": self._lateness.state_of(),
             "suspects": self._suspects,
             "before": self._outputs.path.end,
@@ -421,7 +422,7 @@ class Stage:
         self.finality.resume(kept)
         self.unit.resume(kept["unit"])
         self._row, self._suspects = kept["row"], kept["suspects"]
-        self._outputs.copies = kept["copies"]
+        self._outputs.copies = Copies(kept["copies"])
         self._outputs.path = Path(kept["before"])
         self._certain_below.known = kept["certain_below"]
         self._lateness.resume(kept["lateness"])

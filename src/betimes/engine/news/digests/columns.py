@@ -23,8 +23,11 @@ from betimes.model.sifting import in_one
 
 Ints = npt.NDArray[np.int64]
 
+_LENGTH = 24
+"""Characters of a digest in hexadecimal."""
 
-def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table) -> list[str]:
+
+def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table) -> Words:
     """The digests of outputs of one type; `keys` has the piece for the key of each, in halves."""
     head, names = digests.head(type, payload.column_names)
     words = np.empty((6 + 2 * len(names), len(ts)), np.uint64)
@@ -34,7 +37,7 @@ def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.T
         _fill(words[6 + 2 * row : 8 + 2 * row], payload[name])
     found = np.empty((2, len(ts)), np.uint64)
     digest(words, found)
-    return _spelled(found)
+    return found
 
 
 def halves_of(values: list[Any]) -> Words:
@@ -68,7 +71,7 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
         codes = coded.indices.cast(pa.int64())  # one more than the dictionary may not fit in 8 bits
         if codes.null_count:
             codes = codes.fill_null(known.shape[1] - 1)
-        halves[:] = known[:, codes.to_numpy()]
+        halves[:] = known.take(codes.to_numpy(), axis=1)
         return
     if pa.types.is_null(kind):
         halves[0], halves[1] = NONE, 0
@@ -76,7 +79,30 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
     halves[:] = halves_of(column.to_pylist())
 
 
-def _spelled(found: Words) -> list[str]:
-    """The first 12 bytes of each in hexadecimal."""
-    text = np.ascontiguousarray(found.T).view(np.uint8).reshape(-1, 16)[:, :12].tobytes().hex()
-    return [text[at : at + 24] for at in range(0, len(text), 24)]
+def spelled(words: Words) -> list[str]:
+    """Digests in hexadecimal."""
+    text = _hexadecimal(words)
+    return [text[at : at + _LENGTH] for at in range(0, len(text), _LENGTH)]
+
+
+def text_column(words: Words) -> pa.Array[Any]:
+    """The same as a column, without an object for any."""
+    text, count = _hexadecimal(words), words.shape[1]
+    ends = np.arange(0, _LENGTH * (count + 1), _LENGTH, dtype=np.int32)
+    column: pa.Array[Any] = pa.StringArray.from_buffers(
+        count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text.encode())
+    )
+    return column
+
+
+def words_of(bases: list[str]) -> Words:
+    """Digests in hexadecimal as numbers."""
+    found = np.zeros((len(bases), 16), np.uint8)
+    found[:, :12] = np.frombuffer(bytes.fromhex("".join(bases)), np.uint8).reshape(-1, 12)
+    return np.ascontiguousarray(found.view(np.uint64).T)
+
+
+def _hexadecimal(words: Words) -> str:
+    """The 12 bytes of each digest, one after the other."""
+    whole = np.ascontiguousarray(words.T).view(np.uint8).reshape(-1, 16)
+    return whole[:, :12].tobytes().hex()

@@ -38,6 +38,7 @@ _BLOCK = 16
 """Words in a block."""
 _PARAMETERS = np.uint64(0x01010000 ^ 12)
 """A digest of 12 bytes, without a key."""
+_HALF = np.uint64(0xFFFFFFFF)
 _R32, _R24, _R16, _R63, _L32, _L40, _L48, _L1 = (
     np.uint64(bits) for bits in (32, 24, 16, 63, 32, 40, 48, 1)
 )
@@ -102,4 +103,4 @@ def digest(words: Words, found: Words) -> None:
             h[6] ^= b2 ^ d2
             h[7] ^= b3 ^ d3
             low = high
-        found[0, n], found[1, n] = h[0], h[1]
+        found[0, n], found[1, n] = h[0], h[1] & _HALF

@@ -58,7 +58,7 @@ class Committing:
     # Many
 
     def _columns(self, matches: Ints, handled: Ints) -> Outputs:
-        count, told = matches.shape[1], handled[:, matches[kernel.TOLD]]
+        count, told = matches.shape[1], handled.take(matches[kernel.TOLD], axis=1)
         bound = self._bound(matches[kernel.EVENTS :])
         last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
         types = last.type_names() if self._program.uniform else self._tellers(told, due)
@@ -72,8 +72,11 @@ class Committing:
         places = self._places(causes)
         payload = self._shaper.payloads(bound)
         events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
+        arrivals = None if self._store.mixed or timed.any() else told[ARRIVAL]
         values, codes = self._keys.values, told[KEY]
-        return self._outputs.make_columns(events, causes, places, types, at, values, codes)
+        return self._outputs.make_columns(
+            events, causes, places, types, at, values, codes, arrivals
+        )
 
     def _bound(self, numbers: Ints) -> list[EventBatch]:
         """The events that are bound to each step."""

@@ -168,19 +168,6 @@ class ColumnSegment(msgspec.Struct):
         self.outputs = left
         return gone
 
-    def keep(self, old: Outputs, stays: dict[str, int]) -> None:
-        """Hold outputs as they were, where they came again; `stays` has their rows."""
-        kept = []
-        for outputs in self.outputs:
-            again = [row for row, match in enumerate(outputs.ids) if match in stays]
-            if again:
-                rows = [stays[outputs.ids[row]] for row in again]
-                others = np.delete(np.arange(len(outputs)), again)
-                kept += [outputs.pick(others), old.pick(np.array(rows, np.int64))]
-            else:
-                kept.append(outputs)
-        self.outputs = [outputs for outputs in kept if len(outputs)]
-
     def extend(self, more: CodedEvents) -> None:
         """Add events that follow all others."""
         self.events = np.concatenate((self.events, more.events), axis=1)

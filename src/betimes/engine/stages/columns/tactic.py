@@ -17,11 +17,12 @@ no difference: only what has changed is ever published.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from betimes.engine.news.comparing import made_again
 from betimes.engine.news.outputs import TIME, Output, Outputs, Place, Remembered
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
@@ -235,7 +236,7 @@ class ColumnTactic:
             segment.undo = np.concatenate((segment.undo, undo), axis=1)
             made.append(self._publish(matches, handled, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
-        self._compare(replay, old, Outputs.concat(made), affected)
+        self._compare(replay, old, made, affected)
         replay.why = self._why(replay.gone, events)
         self._disturbed = {}
         counts.replays += int(todo.sum())
@@ -244,19 +245,23 @@ class ColumnTactic:
         return replay
 
     def _compare(
-        self, replay: ColumnReplay, old: Outputs, new: Outputs, affected: list[ColumnSegment]
+        self, replay: ColumnReplay, old: Outputs, made: list[Outputs], affected: list[ColumnSegment]
     ) -> None:
         """What has changed; outputs that came again stay what they were."""
-        known = {match: row for row, match in enumerate(old.ids)}
-        again = [(row, known[match]) for row, match in enumerate(new.ids) if match in known]
-        places, before = (new.places, old.places) if again else ([], [])
-        same = {row: was for row, was in again if places[row] == before[was]}
-        replay.fresh = new.pick(_others(len(new), same))
-        replay.gone = old.pick(_others(len(old), same.values()))
-        if same:
-            stays = {new.ids[row]: was for row, was in same.items()}
-            for segment in affected:
-                segment.keep(old, stays)
+        new = Outputs.concat(made)
+        again, was = made_again(old, new)
+        replay.fresh, replay.gone = new.without(again), old.without(was)
+        if not len(again):
+            return
+        low = 0
+        for segment, part in zip(affected, made, strict=True):
+            high = low + len(part)
+            first, last = again.searchsorted((low, high)).tolist()
+            if first < last:
+                others = part.without(again[first:last] - low)
+                segment.outputs[-1:] = [others] if len(others) else []
+                segment.outputs.append(old.pick(was[first:last]))
+            low = high
 
     def _why(self, gone: Outputs, late: Ints) -> list[str]:
         """Outputs that did not come again were undone by what happened to their key."""
@@ -369,10 +374,3 @@ class ColumnTactic:
         events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
         self._waiting.resume(rows, events)
         self._stamp, self._passed, self._last = kept["numbers"]
-
-
-def _others(count: int, rows: Collection[int]) -> Ints:
-    """All rows but these."""
-    left = np.ones(count, np.bool_)
-    left[list(rows)] = False
-    return np.flatnonzero(left)
