@@ -1,0 +1,12 @@
+"""Worker processes on this machine: work goes out as bytes, replies come back as bytes.
+
+>>> from betimes.parallel import Pool
+>>> with Pool(bytes.upper, workers=1, name="example") as pool:
+...     list(pool.map([b"to", b"and fro"]))
+[b'TO', b'AND FRO']
+"""
+
+from betimes.parallel.pool import Pool, Reply, WorkerError
+from betimes.parallel.shipping import ShippingError, can_ship, culprit, packed
+
+__all__ = ["Pool", "Reply", "ShippingError", "WorkerError", "can_ship", "culprit", "packed"]
