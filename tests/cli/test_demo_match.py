@@ -32,7 +32,7 @@ def run() -> MatchResult:
     passed = {"player": "A2", "to": "A3", "team": "A", "received": 2 * SECOND}
     played.told = [
         (500, change("insert", "final", "frame", 400, "f", player=["A1"], x=[1.0], y=[2.0])),
-        (600, change("insert", "final", "near", 500, "n", player="A1")),
+        (600, change("insert", "final", "joins", 500, "n", player="A1")),
         (SECOND, change("insert", "provisional", "hit", SECOND, "a", player="A1", **place)),
         (SECOND + 50, change("delete", "provisional", "hit", SECOND, "a", player="A1", **place)),
         (SECOND + 50, change("insert", "provisional", "hit", SECOND, "b", player="A2", **place)),
@@ -46,7 +46,7 @@ def run() -> MatchResult:
 def test_what_was_known_at_a_moment(run: MatchResult) -> None:
     early = run.moment(SECOND)
     assert [(d.event.type, d.status) for d in early.detections] == [
-        ("near", "final"), ("hit", "provisional"),
+        ("joins", "final"), ("hit", "provisional"),
     ]  # fmt: skip
     assert early.detections[0].place == (1.0, 2.0)
     later = run.moment(2 * SECOND)

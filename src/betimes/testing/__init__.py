@@ -3,6 +3,7 @@
 from betimes.testing.check import DetectorCheckError, check_detector
 from betimes.testing.oracle import oracle
 from betimes.testing.reference import ReferenceUnit
+from betimes.testing.scaled import scaled_hierarchy, scaled_stream
 from betimes.testing.streams import delayed, sensor_stream
 from betimes.testing.virtual import VirtualTime
 
@@ -13,5 +14,7 @@ __all__ = [
     "check_detector",
     "delayed",
     "oracle",
+    "scaled_hierarchy",
+    "scaled_stream",
     "sensor_stream",
 ]

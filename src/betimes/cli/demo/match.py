@@ -27,7 +27,7 @@ ATTENUATION = 0.0
 STEP = 20_000
 """Microseconds between two batches."""
 SHOWN = (
-    "near", "duel", "hit", "pass", "unsuccessful_pass", "shot", "shot_on_goal", "blocked_shot",
+    "joins", "duel", "hit", "pass", "unsuccessful_pass", "shot", "shot_on_goal", "blocked_shot",
     "save", "goal", "out",
 )  # fmt: skip
 """Types of detections that are drawn."""

@@ -26,12 +26,12 @@ _GREY = "#777777"
 _LISTED = 16
 _NAMES = {"unsuccessful_pass": "lost pass", "shot_on_goal": "shot on goal"}
 _MARKS = {
-    "near": "o", "duel": "D", "hit": "o", "shot": "^", "shot_on_goal": "^", "save": "s",
+    "joins": "o", "duel": "D", "hit": "o", "shot": "^", "shot_on_goal": "^", "save": "s",
     "blocked_shot": "s", "goal": "*", "out": "X",
 }  # fmt: skip
-_SIZES = {"near": 190, "hit": 26, "duel": 60}
+_SIZES = {"joins": 190, "hit": 26, "duel": 60}
 _MEANINGS = {
-    "hit": "hit", "near": "near the ball", "duel": "duel", "shot": "shot", "save": "block, save",
+    "hit": "hit", "joins": "near the ball", "duel": "duel", "shot": "shot", "save": "block, save",
     "goal": "goal", "out": "out",
 }  # fmt: skip
 """One type for each mark, and what the mark means."""
@@ -117,7 +117,7 @@ def _draw(axes: Axes, detection: Detection, where: dict[tuple[str, int], Point])
 
 def _looks(type: str, status: str, colour: str) -> dict[str, Any]:
     """How a detection is marked: filled if it is final, but a ring is always open."""
-    ring = type == "near"
+    ring = type == "joins"
     return {
         "marker": _MARKS[type], "s": _SIZES.get(type, 95), "edgecolors": colour,
         "facecolors": "none" if ring else colour if status == "final" else "white",
@@ -198,7 +198,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
     kinds["player"] = axes.scatter([], [], **_PLAYER, color=_GREY)
     kinds["ball"] = axes.scatter([], [], **_BALL)
     states: dict[str, tuple[Artist, ...]] = {
-        f"{status}: {how}": (mark("hit", status), mark("near", status), pass_(status))
+        f"{status}: {how}": (mark("hit", status), mark("joins", status), pass_(status))
         for status, how in (("final", "filled, solid"), ("provisional", "white, dashed"))
     }
     states["taken back: crossed out"] = (axes.scatter([], [], **_CROSS),)
