@@ -96,6 +96,10 @@ class Checked:
         return bool(self._tactic.weighs)
 
     @property
+    def reads_rows(self) -> bool:
+        return bool(self._tactic.reads_rows)
+
+    @property
     def passed(self) -> int | None:
         passed: int | None = self._tactic.passed
         return passed

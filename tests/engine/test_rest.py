@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.engine.stages.observers import Observer
-from betimes.model import Event
+from betimes.model import Event, EventError
 from betimes.ordering import OrderingUnit
 from betimes.patterns import pattern
 from betimes.testing.strategies import cut, engine_options
@@ -75,6 +75,65 @@ def test_nor_does_what_happens_during_it(
     assert list(resting.finish()) == list(watched.finish())
 
 
+HELD: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{"slack": "largest", "min_slack": 9}, {"slack": 15}]
+)
+KEPT: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"retention": 2}, {"retention": 0, "late": "side"}, {"late": "drop"}, {"max_skew": 5}]
+)
+
+
+@given(hierarchies(max_levels=2), streams(), engine_options(), KEPT, st.data())
+@share(0.2)
+def test_that_events_were_gathered_does_not_show(
+    hierarchy: Hierarchy,
+    stream: list[Event],
+    options: dict[str, Any],
+    kept: dict[str, Any],
+    data: st.DataObject,
+) -> None:
+    """They come one by one, and are held back for a while."""
+    gathering, watched = pair(hierarchy, options | kept | data.draw(HELD))
+    for event in stream:
+        assert list(gathering.feed(event)) == list(watched.feed(event))
+        if data.draw(st.integers(0, 15)) == 0:
+            assert readings(gathering) == readings(watched)
+    assert list(gathering.finish()) == list(watched.finish())
+    assert readings(gathering) == readings(watched)
+
+
+def test_events_that_only_wait_are_taken_in_with_the_one_that_ends_the_wait(
+    fed: list[int],
+) -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("found", every=1), on=("A", "B"), emits="found", name="count", by="k")
+    engine = Engine(hierarchy, attenuation=1.0, slack=10)
+    for ts in (0, 100):
+        engine.feed(tick(ts, k=0))
+    fed.clear()
+    for ts in range(101, 109):
+        assert not engine.feed(Event("B", ts - 2, {"k": ts % 2}))
+        assert not engine.feed([tick(ts, k=0)])
+    assert not fed
+    with pytest.raises(EventError, match="has no 'k'"):
+        engine.feed(Event("B", 107, {}))
+    assert [change.ts for change in engine.feed(tick(110, k=0))] == [99, 100, 100]
+    assert fed == [17]
+
+
+def test_what_was_gathered_counts_in_the_budget_of_memory() -> None:
+    """What is forgotten, and when, does not depend on who takes events in together."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("found", every=2), on=("A", "B"), emits="found", name="count")
+    options = {"attenuation": 1.0, "slack": "2s", "retention": "40 kB", "snapshots": 5}
+    gathering, watched = pair(hierarchy, options)
+    for number in range(400):
+        event = Event("AB"[number % 3 > 0], 300_000 * number, {"k": 0, "v": number})
+        assert list(gathering.feed(event)) == list(watched.feed(event))
+        if number % 50 == 49:
+            assert readings(gathering) == readings(watched)
+
+
 def rarely() -> Hierarchy:
     """The upper stage hears of every fourth event, and otherwise only of the clock."""
     hierarchy = Hierarchy(clock="A")
@@ -83,15 +142,21 @@ def rarely() -> Hierarchy:
     return hierarchy
 
 
-def test_the_unit_gets_what_was_put_aside_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    fed: list[int] = []
+@pytest.fixture
+def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many events units get, call by call."""
+    sizes: list[int] = []
     feed = OrderingUnit.feed
 
     def counting(unit: OrderingUnit, events: Any, **options: Any) -> Any:
-        fed.append(len(events))
+        sizes.append(len(events))
         return feed(unit, events, **options)
 
     monkeypatch.setattr(OrderingUnit, "feed", counting)
+    return sizes
+
+
+def test_the_unit_gets_what_came_during_a_rest_in_one_batch(fed: list[int]) -> None:
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Count("found", every=1), on="B", emits="found", name="count")
     engine = Engine(hierarchy, attenuation=0.0)

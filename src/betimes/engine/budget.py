@@ -25,22 +25,30 @@ class Budget:
         self.sharers = 1
         """How many orders share it: with order="key", one for each key."""
 
-    def look_after(self, stages: Iterable[Stage], before: int, now: int) -> None:
-        """Arrivals with these numbers came in: if too much is kept, the oldest has to go."""
+    def due(self, before: int, now: int) -> bool:
+        """Whether it is time to look, when arrivals with these numbers come in."""
         if self._budget is None:
-            return
+            return False
+        every = max(self._budget // self.sharers // _BYTES_PER_ARRIVAL, 1)
+        return before // every != now // every
+
+    def look_after(self, stages: Iterable[Stage], before: int, now: int) -> bool:
+        """Arrivals with these numbers came in: if too much is kept, the oldest has to go.
+
+        Returns whether it has to; it goes when the next event comes.
+        """
+        if self._budget is None or not self.due(before, now):
+            return False
         budget = self._budget // self.sharers
-        every = max(budget // _BYTES_PER_ARRIVAL, 1)
-        if before // every == now // every:
-            return
         stages = list(stages)
         pieces = sorted((p for stage in stages for p in stage.tactic.history()), reverse=True)
         if sum(size for _, size in pieces) <= budget:
-            return
+            return False
         left = budget * _LEFT
         for start, size in pieces:
             left -= size
             if left < 0:
                 for stage in stages:
                     stage.finality.forget_before(start)
-                return
+                return True
+        return False

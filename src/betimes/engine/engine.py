@@ -167,6 +167,8 @@ class Engine:
         self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
         """How many events no detector subscribes to, by type."""
+        self._gather = self.options.unit is None
+        """Whether times are what they seem, so that events may be taken as they are."""
         self._judged_unit = False
         """Whether times were seen that show their unit."""
         self._broken: BaseException | None = None
@@ -218,6 +220,9 @@ class Engine:
         source may come as a block: nothing settles until every source of the batch was heard.
         """
         self._check_open()
+        if self._gathers(events):
+            self._steer()
+            return ChangeBatch([])
         rows: list[Event] | None = None
         if type(events) is Event:
             rows = [events] if type(events.ts) is int else None
@@ -246,6 +251,23 @@ class Engine:
         changes = self._taken(lambda: self._order.take(readings))
         self._steer()
         return changes
+
+    def _gathers(self, events: Events) -> bool:
+        """Whether this is a single event that is as usual, and only has to wait."""
+        event: Any = events
+        if type(event) is list and len(event) == 1:
+            event = event[0]
+        if type(event) is not Event or not self._gather:
+            return False
+        ts, name = event.ts, event.type
+        usual = type(ts) is int and type(name) is str and type(event.payload) is dict
+        if not (usual and 0 <= ts <= times.LAST and name in self._expected):
+            return False
+        try:
+            return self._order.gather(event)
+        except BaseException as error:
+            self._broken = error
+            raise
 
     def _doubt_unit(self, batch: EventBatch) -> None:
         """Say so if the first times of the stream look as if they counted another unit."""

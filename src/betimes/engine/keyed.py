@@ -56,6 +56,10 @@ class KeyedOrder:
             readings.append((key, order, read))
         return readings
 
+    def gather(self, event: Event) -> bool:  # noqa: ARG002
+        """Every key has its own order, and few events for it: they do not wait for each other."""
+        return False
+
     def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> Parts:
         """Take in what was read."""
         self.keys |= {key: order for key, order, _ in readings}

@@ -45,6 +45,8 @@ class Readings(NamedTuple):
     """How many arrival numbers it takes."""
     blocks: bool = False
     """Whether each source may come as a block."""
+    gathered: int = 0
+    """How many events, its first ones, have waited for this batch."""
 
 
 class SharedOrder:
@@ -91,6 +93,13 @@ class SharedOrder:
                 stage.unit.clocks.listen_below()
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
+        self._gathered: list[Event] = []
+        """Events that only wait, at every stage, until one comes that does more."""
+        self._codes: dict[str, int] = {}
+        """Numbers for the types of events that came one by one."""
+        self._may_gather = carry is None and options.by is None
+        self._forgetful = False
+        """Whether stages were told to forget, and will when the next event comes."""
         self._budget = budget
         self._max_skew = microseconds(options.max_skew or 0)
         self._arrived = 0
@@ -113,15 +122,79 @@ class SharedOrder:
         """Sort out what arrives where; a bad event is an error, and nothing is taken in yet."""
         if self._sources is not None:
             batch = self._sources.told_apart(batch)
+        ts, gathered = batch.ts, 0
+        if self._gathered:
+            if events is None or len(events) != 1:
+                self._flush()
+            else:
+                gathered = len(self._gathered)
+                events = [*self._gathered, *events]
+                batch = self._batch(events)
         every = Inputs(batch, groups, self._arrived, events)
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
-        return Readings(inputs, batch.ts, len(batch), blocks)
+        return Readings(inputs, ts, len(batch), blocks, gathered)
+
+    def gather(self, event: Event) -> bool:
+        """Take in an event if it only waits; otherwise it has to be read.
+
+        Nothing can be told of it: whatever it has a part in comes of a later event.
+        """
+        number = self._arrived + len(self._gathered)
+        if not self._may_gather or self._budget.due(number, number + 1):
+            return False
+        stages, ts = self.stages, event.ts
+        for stage in stages.values():
+            if not stage.rest.admits(event):
+                return False
+        if ts > self._newest:
+            if ts > self._sound():
+                return False
+            self._newest = ts
+        moves = self._forgetful
+        for stage in stages.values():
+            moves = stage.rest.gather(event) or moves
+        if moves:
+            self._pass_time(event)
+        self._gathered.append(event)
+        self._forgetful = False
+        return True
+
+    def _pass_time(self, event: Event) -> None:
+        """A gathered event moves clocks, and with them how far order is certain."""
+        told: dict[str, News] = {}
+        for name, stage in self.stages.items():
+            since = min([told[n].may_change_from for n in stage.reads]) if stage.reads else None
+            told[name] = self._heard(name, stage.wait(event, since))
+
+    def _flush(self) -> None:
+        """Let the stages have what was gathered, because somebody looks at them."""
+        if self._gathered:
+            batch, count = self._batch(self._gathered), len(self._gathered)
+            every = Inputs(batch, None, self._arrived, [*self._gathered])
+            inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
+            parts = self.take(Readings(inputs, batch.ts[:0], count, gathered=count))
+            assert not parts, "events that only wait have changed something"
+
+    def _batch(self, events: list[Event]) -> EventBatch:
+        """Events that were gathered; they have been checked."""
+        codes = self._codes
+        try:
+            mine = [codes[event.type] for event in events]
+        except KeyError:
+            mine = [codes.setdefault(event.type, len(codes)) for event in events]
+        payload = [event.payload for event in events]
+        return EventBatch(
+            np.array([event.ts for event in events], np.int64), np.array(mine, np.int32),
+            tuple(codes), payload if any(payload) else None,
+        )  # fmt: skip
 
     def take(self, readings: Readings) -> Parts:
         """Take in what was read."""
-        inputs, ts, count, blocks = readings
-        first = self._arrived
+        inputs, ts, count, blocks, gathered = readings
+        first = self._arrived + gathered
         self._arrived += count
+        if gathered:
+            self._gathered.clear()
         told: dict[str, News] = {}
         began = self._time()
         for name, stage in self.stages.items():
@@ -129,7 +202,7 @@ class SharedOrder:
             told[name] = self._heard(name, stage.step(*heard, first, blocks=blocks))
             began = stage.was_busy_since(began)
         self._note_newest(ts)
-        self._budget.look_after(self.stages.values(), first, self._arrived)
+        self._forgetful = self._budget.look_after(self.stages.values(), first, self._arrived)
         return self._reporter.report(self.stages, told)
 
     def _heard(self, name: str, news: News) -> News:
@@ -143,16 +216,21 @@ class SharedOrder:
         newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
         if newest <= self._newest:
             return
-        sound = max([stage.clock or 0 for stage in self.stages.values()]) + self._max_skew
+        sound = self._sound()
         if newest > sound:
             # An event that is implausibly far ahead says nothing about the time.
             newest = int(ts.max(initial=-1, where=ts <= sound))
         self._newest = max(self._newest, newest)
 
+    def _sound(self) -> int:
+        """A time beyond this is implausibly far ahead."""
+        return max([stage.clock or 0 for stage in self.stages.values()]) + self._max_skew
+
     def advance(self, by: Duration | Mapping[Any, Duration]) -> Parts:
         """Time passes while nothing happens."""
         if isinstance(by, Mapping):
             raise OptionError('expected a duration; a mapping from keys needs order="key"')
+        self._flush()
         clocks = [stage.unit.clock for stage in self.stages.values()]
         now = max((clock for clock in clocks if clock is not None), default=None)
         passed = microseconds(by, "by")
@@ -173,6 +251,7 @@ class SharedOrder:
 
     def finish(self, *, advance: bool) -> Parts:
         """The stream has ended: everything settles."""
+        self._flush()
         told: dict[str, News] = {}
         time = END if advance else self._newest
         nothing, last = self._from_nowhere(EventBatch.concat([])), self._arrived
@@ -187,6 +266,7 @@ class SharedOrder:
 
     def excuse(self, sources: Sequence[Any]) -> None:
         """Do not wait for these sources until they are heard again."""
+        self._flush()
         numbers = [] if self._sources is None else self._sources.known(sources)
         for stage in self.stages.values():
             if stage.unit.clocks is not None:
@@ -205,27 +285,32 @@ class SharedOrder:
     # Speculation
 
     def set_attenuation(self, values: Mapping[str, float]) -> None:
+        self._flush()
         for name, stage in self.stages.items():
             stage.unit.attenuation = values[name]
 
     def loads(self) -> dict[str, Load]:
         """What each stage did since the last call."""
+        self._flush()
         return {name: stage.load() for name, stage in self.stages.items()}
 
     @property
     def sure_clock(self) -> int | None:
+        self._flush()
         clocks = [stage.unit.sure_clock for stage in self.stages.values()]
         known = [clock for clock in clocks if clock is not None]
         return min(known) if len(known) == len(clocks) else None
 
     def stats(self, span: float) -> dict[str, DetectorStats]:
         """Readings by detector; `span` is the time that the loads cover."""
+        self._flush()
         return {name: stage.stats(span) for name, stage in self.stages.items()}
 
     # Checkpoints
 
     def state_of(self) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data."""
+        self._flush()
         stages = {
             name: dumps(stage.state_of(), f"the state of detector {name!r}")
             for name, stage in self.stages.items()

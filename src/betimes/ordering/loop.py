@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -69,6 +69,20 @@ def _net(steps: list[Step]) -> tuple[Ints, Ints]:
     old = np.flatnonzero(since[kernel.AT] < 0)
     end = int(old[-1]) + 1 if len(old) else 0
     return since[:, end:], since[:, :end]
+
+
+class Stillness(NamedTuple):
+    """For how long nothing happens in a unit, except that events wait and the clock moves."""
+
+    until: int
+    """The clock may come to here; NEVER if anything may happen at any time."""
+    hold: int
+    """How long an event is held back."""
+    frontier: int
+    """An event that is later than this, and less than `hold` behind the clock, only waits."""
+
+
+NO_STILLNESS = Stillness(kernel.NEVER, 0, kernel.FAR)
 
 
 class Loop:
@@ -208,24 +222,24 @@ class Loop:
         rows: list[int] = self.state[kernel.SUSPECT_1 :][: self.state[kernel.SUSPECTS]].tolist()
         return rows
 
-    @property
-    def still_until(self) -> int:
-        """Up to this time, clock events only move the clock; NEVER if they may do more.
+    def stillness(self) -> Stillness:
+        """For how long arrivals only wait.
 
-        Beyond it, one may be in doubt, measure a delay larger than any before, or release an event.
-        Other policies change the slack as time passes.
+        Later, a clock event may be in doubt, measure a delay for which the slack has to grow, or
+        release an event. Other policies change the slack as time passes.
         """
         item, attenuation = self.state.item, self.floats.item(kernel.ATTENUATION)
         held, released = item(kernel.SIZE), item(kernel.RELEASED)
         if not self._learns_at_delays or self.suspects or (released and attenuation >= 1.0):
-            return kernel.NEVER
-        until, oldest = self.clock + item(kernel.MAX_SKEW), item(kernel.OLDEST_WAITING)
-        if oldest != kernel.FAR:
-            until = min(until, oldest + item(kernel.TOP))
+            return NO_STILLNESS
+        hold, oldest = kernel.holding_time(attenuation, self.slack), item(kernel.OLDEST_WAITING)
+        until = self.clock + item(kernel.MAX_SKEW)
+        if self.slack < item(kernel.MAX_SLACK):
+            until = min(until, oldest + self.slack)
         if held > released:
             first = self._buffer.item(kernel.TS, item(kernel.HEAD) + released)
-            until = min(until, first + kernel.holding_time(attenuation, self.slack) - 1)
-        return until
+            until = min(until, first + hold - 1)
+        return Stillness(until, hold, item(kernel.FRONTIER))
 
     def drain(self) -> Step:
         """Hand out and settle everything in the buffer."""

@@ -31,7 +31,7 @@ from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import NOBODY, NOTHING, Loop, Step, plain
+from betimes.ordering.loop import NO_STILLNESS, NOBODY, NOTHING, Loop, Step, Stillness, plain
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
@@ -255,10 +255,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         doubt = several or self._loop.suspects or self._state[kernel.UPDATES] < 2
         return None if doubt else self.clock
 
-    @property
-    def still_until(self) -> int:
-        """Up to this time, clock events only move the clock; NEVER if they may do more."""
-        return self._loop.still_until if self._is_plain else kernel.NEVER
+    def stillness(self) -> Stillness:
+        """For how long arrivals only wait and move the clock."""
+        return self._loop.stillness() if self._is_plain else NO_STILLNESS
 
     @property
     def suspect_rows(self) -> list[int]:

@@ -97,7 +97,7 @@ class Stage:
             time,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
-        self._rest = Rest(unit, self.tactic, allowed=not observers)
+        self.rest = Rest(unit, self.tactic, setting, self.finality, allowed=not observers)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
         self._row = 0
@@ -124,8 +124,8 @@ class Stage:
         elif arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            if arrivals.clock_only and self._rest.takes(arrivals.batch, self._outputs.path.end):
-                self.finality.settled = max(self.finality.settled, self._rest.settled)
+            if arrivals.clock_only and self.rest.takes(arrivals.batch):
+                self.finality.settled = max(self.finality.settled, self.rest.settled)
                 return self._settle(_SILENCE)
         told, unit = Telling(), self.unit
         row = self._row
@@ -145,10 +145,19 @@ class Stage:
             self.tactic.tidy(unit.held_rows)
         return self._settle(told)
 
+    def wait(self, event: Event, since: int | None) -> News:
+        """An event was gathered that only waits, or moves the clock."""
+        if since is not None:
+            self.finality.below = since
+        if not self.rest.sees(event.type):
+            return self._nothing()
+        self.finality.settled = max(self.finality.settled, self.rest.settled_ahead)
+        return self._settle(_SILENCE)
+
     @property
     def unit(self) -> OrderingUnit:
         """The ordering unit, with everything that has arrived."""
-        rest = self._rest
+        rest = self.rest
         if rest.aside:
             self._row += sum(map(len, rest.aside))
             self._outputs.path = Path(rest.wake())
@@ -158,7 +167,7 @@ class Stage:
     @property
     def clock(self) -> int | None:
         """Stream time; None before the first clock event."""
-        return self._rest.clock if self._rest.aside else self._unit.clock
+        return self.rest.clock if self.rest.aside else self._unit.clock
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""

@@ -51,7 +51,7 @@ class Finality:
         """The times of outputs from below that are not final yet."""
         self._open: list[_Open] = []
         """Outputs of this stage that are not final yet."""
-        self._soonest = _NEVER
+        self.soonest = _NEVER
         """The earliest cause of an open output, or earlier."""
         self._dated_back = 0
 
@@ -132,7 +132,7 @@ class Finality:
 
     def confirmed(self) -> Outputs:
         """The outputs that have become final since they were published."""
-        if self.final_to < self._soonest:
+        if self.final_to < self.soonest:
             return NO_OUTPUTS
         found, known = [], self._open
         self._open = []
@@ -145,7 +145,7 @@ class Finality:
                 final, others = each.outputs.caused_by(self.final_to)
                 found.append(final)
                 self._reopen(others)
-        self._soonest = min((each.first for each in self._open), default=_NEVER)
+        self.soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
             self._note_final(confirmed)
@@ -190,7 +190,7 @@ class Finality:
         else:
             causes = outputs.numbers[CAUSE].tolist()
         self._open.append(_Open(min(causes), max(causes), outputs))
-        self._soonest = min(self._soonest, self._open[-1].first)
+        self.soonest = min(self.soonest, self._open[-1].first)
 
 
 def _without(outputs: Outputs, ids: set[str]) -> Outputs:

@@ -92,11 +92,12 @@ class Setting:
 
         If sources have their own clocks, it must hear all of them.
         """
-        if self.options.source is not None:
-            return True
+        return self.options.source is not None or self.moves(type) or self.node.takes(type)
+
+    def moves(self, type: str) -> bool:
+        """Whether input events of this type may move its clock."""
         clock = self.clock
-        moves = clock is None or EVERY in clock or type in clock or type == TICK
-        return moves or self.node.takes(type)
+        return clock is None or EVERY in clock or type in clock or type == TICK
 
 
 class Moment(NamedTuple):
@@ -214,6 +215,8 @@ class Tactic(Protocol):
 
     weighs: bool
     """Whether it compares states, so that the retraction technique makes a difference."""
+    reads_rows: bool
+    """Whether `read` takes events as they are, and only their keys can be wrong."""
 
     @property
     def passed(self) -> int | None:

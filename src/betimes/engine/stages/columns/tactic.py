@@ -60,6 +60,7 @@ class ColumnTactic:
     """
 
     weighs = False
+    reads_rows = False
 
     def __init__(self, setting: Setting) -> None:
         node = setting.node

@@ -38,6 +38,7 @@ class RowTactic:
     """Hands events to Python detectors, by key."""
 
     weighs = True
+    reads_rows = True
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting

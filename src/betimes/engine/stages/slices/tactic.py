@@ -71,6 +71,7 @@ class SliceTactic:
     """Hands slices of events to per-batch detectors, by key."""
 
     weighs = True
+    reads_rows = False
     passed = None
     next_due = END
 
