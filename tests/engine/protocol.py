@@ -16,11 +16,12 @@ from typing import Any
 from betimes.engine import Engine, Hierarchy
 from betimes.engine.news.digests import encode
 from betimes.engine.news.news import News
-from betimes.engine.news.outputs import Output, Outputs, Place, Remembered
+from betimes.engine.news.outputs import Output, Outputs, Place
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.tactic import (
+    END,
     ColumnReplay,
     Ints,
     Joined,
@@ -32,6 +33,7 @@ from betimes.engine.stages.tactic import (
 from betimes.model import Event
 from betimes.model.change import Change, content, fold
 from betimes.model.codec import dumps
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.testing.oracle import call, oracle, run_out
 
 NAME = "tested"
@@ -133,7 +135,7 @@ class Checked:
     def _fingerprint(self) -> tuple[bytes, Any]:
         counts, copies = self._setting.counts, self._setting.outputs.copies
         readings = [getattr(counts, name) for name in counts.__struct_fields__]
-        return dumps(self._tactic.state_of(), "the tactic"), (readings, dict(copies.state_of()))
+        return dumps(self._written(), "the tactic"), (readings, dict(copies.state_of()))
 
     def put(self, row: int, arrivals: Arrivals) -> None:
         self._tactic.put(row, arrivals)
@@ -235,14 +237,27 @@ class Checked:
         outputs: Outputs = self._tactic.outputs()
         return outputs
 
-    def state_of(self) -> dict[str, Any]:
-        return {"tactic": self._tactic.state_of(), "record": self._record, "reach": self._reach}
+    def _written(self) -> list[Any]:
+        """The state of the tactic, all in one."""
+        volumes = VolumeWriter()
+        state = self._tactic.state_of(volumes, END)
+        return [state, volumes.finish().table]
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        outputs = self._tactic.outputs()
+        return {
+            "tactic": self._tactic.state_of(volumes, settled),
+            "record": self._record,
+            "reach": self._reach,
+            "told": (outputs.ids, outputs.places),
+        }
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._record, self._reach = kept["record"], kept["reach"]
-        self._told = dict(zip(outputs.outputs.ids, outputs.outputs.places, strict=True))
-        self._tactic.resume(kept["tactic"], outputs)
-        assert self._tactic.outputs().ids == outputs.outputs.ids, "all, in the same order"
+        ids, places = kept["told"]
+        self._told = dict(zip(ids, places, strict=True))
+        self._tactic.resume(kept["tactic"], volumes)
+        assert self._tactic.outputs().ids == ids, "all, in the same order"
 
 
 def plain_run(

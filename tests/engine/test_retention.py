@@ -12,9 +12,9 @@ import pytest
 
 from betimes import Engine, Event, EventBatch, Hierarchy, OptionError, pattern
 from betimes.engine.retention import LEAST, Retention
+from tests.engine.cases import every_case
 from tests.engine.material import Count
 from tests.engine.protocol import NAME, Case
-from tests.engine.test_tactics import every_case
 
 SECOND = 1_000_000
 BATCH = 100

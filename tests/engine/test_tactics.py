@@ -1,6 +1,6 @@
 """One suite for all tactics: each keeps the protocol of `betimes.engine.stages.tactic`.
 
-To have a tactic checked, add a line to `CASES`.
+To have a tactic checked, add a line to `CASES` in `cases.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
 from betimes.engine.news.making import OutputMaker
-from betimes.engine.news.outputs import Output, Outputs, Remembered
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns import ColumnTactic
@@ -28,89 +27,18 @@ from betimes.engine.stages.slices import SliceTactic
 from betimes.engine.stages.tactic import Setting
 from betimes.model import Event, EventBatch, EventError
 from betimes.model.codec import dumps
-from betimes.patterns import Pattern, pattern
-from betimes.testing.strategies import cut, disordered, engine_options
+from betimes.model.volumes import VolumeReader, VolumeWriter
+from betimes.patterns import pattern
+from tests.engine.cases import CASES, LARGER, every_case, runs, small_sizes
 from tests.engine.material import FOREVER, Count, Watched, share, standing
 from tests.engine.protocol import NAME, Case, Run, check, feed
-from tests.engine.slicing import EveryNth, Own, Steps
-
-
-def text(form: str, **options: Any) -> Any:
-    """A pattern with the three types in the places of 0, 1 and 2."""
-
-    def make(on: tuple[str, ...]) -> Pattern:
-        return pattern(form.format(*on), emits="made", **options)
-
-    return make
-
-
-LARGER = {"C": "type == 'C' and v >= A.v"}
-CASES = [
-    Case("rows: per event", RowTactic, Count("made", 2, back=3)),
-    Case("rows: deadlines", RowTactic, text("{0} !{1}", within=9)),
-    Case("rows: general pattern", RowTactic, text("{0} {2}+ {1}", within=20)),
-    Case("rows: compiled pattern", RowTactic, text("{0} !{1} {2}", within=20)),
-    Case("rows: per batch", RowTactic, EveryNth("made")),
-    Case("slices: columns", SliceTactic, EveryNth("made", 2, back=3)),
-    Case("slices: two types", SliceTactic, Steps("made")),
-    Case("slices: its own snapshots", SliceTactic, Own("made")),
-    Case("columns", ColumnTactic, text("{0} !{1} {2}", within=20)),
-    Case("columns: holds back", ColumnTactic, text("{0} !{1} {2}", define=LARGER, within=9)),
-]
-
-
-SMALL = {
-    "columns.tactic.SHORT": 4,
-    "columns.store._MANY": 8,
-    "columns.runs._ROOM": 2,
-    "waiting._SPARE": 4,
-}
-"""Sizes at which tactics tidy up; with small ones, small streams reach all of their code."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_sizes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in SMALL.items():
-            patch.setattr(f"betimes.engine.stages.{name}", size)
+        small_sizes(patch)
         yield
-
-
-PAYLOADS = st.fixed_dictionaries({"k": st.integers(0, 2), "v": st.integers(0, 3)})
-STREAMS = disordered(min_events=5, max_events=30, max_delay=25, payloads=PAYLOADS)
-SPLITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {}, {"by": "k"}, {"by": "k", "order": "key"}]
-)
-LATE: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [
-        {"retention": FOREVER},
-        {"retention": FOREVER},
-        {"retention": 10},
-        {"retention": 10, "late": "side"},
-        {"retention": 10, "max_skew": 4},
-        {"retention": 0, "late": "drop", "slack": 5},
-    ]
-)
-
-
-@st.composite
-def runs(draw: st.DrawFn) -> Run:
-    """Disorder, cuts, an attenuation that changes, restarts, and options of all kinds."""
-    batches = [list(batch) for batch in draw(cut(draw(STREAMS)))]
-    value = st.sampled_from([None, None, 1.0, 0.4, 0.0])
-    restart = st.integers(0, 3).map(lambda n: n == 3)
-    return Run(
-        batches,
-        [draw(value) for _ in batches],
-        [draw(restart) for _ in batches],
-        draw(engine_options()) | draw(SPLITS) | draw(LATE),
-        by=draw(st.sampled_from([None, "k"])),
-        above=draw(st.booleans()),
-        clock=draw(st.sampled_from(["A", ("A", "B"), "*"])),
-    )
-
-
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 @every_case
@@ -210,7 +138,8 @@ def check_memory(case: Case, above: bool, by: str | None, count: int = 3000) -> 
         assert engine.stats[NAME].remembered <= worth, number
         if number % 3 == 0:
             (stage,) = (stage for stage in watched.stages if stage.node.name == NAME)
-            sizes.append(len(dumps(stage.state_of(), "the stage")))
+            state = stage.state_of(volumes := VolumeWriter())
+            sizes.append(len(dumps([state, volumes.finish().table], "the stage")))
     middle = len(sizes) // 2
     assert max(sizes[middle:]) <= 1.1 * max(sizes[:middle]), sizes
 
@@ -296,8 +225,8 @@ class TakesInWhatItReads(RowTactic):
 class LosesWaiting(SliceTactic):
     """Resumes without what has not been handed out."""
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
-        super().resume(kept | {"waiting": (np.empty(0, np.int64), None)}, outputs)
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
+        super().resume(kept | {"waiting": (np.empty(0, np.int64), None)}, volumes)
 
 
 class KeepsWithdrawn(RowTactic):
@@ -367,9 +296,9 @@ class Counting(RowTactic):
             self.asked["outputs" if isinstance(told, Outputs) else "replay"] += 1
             yield told
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self.asked["resume"] += 1
-        super().resume(kept, outputs)
+        super().resume(kept, volumes)
 
 
 def test_the_runs_reach_all_that_a_tactic_is_asked() -> None:

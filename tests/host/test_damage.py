@@ -42,7 +42,7 @@ def fed(given: Setup) -> tuple[Head, list[bytes], Fed]:
         entry = Entry(head.batches, head.attenuation, [as_bytes(table)])
         last = host.feed(head, entry)
         head = last.head
-        log = [*log, stored(entry)] if last.base is None else [last.base]
+        log = [*log, stored(entry)] if last.base is None else [last.base.base]
     return head, log, last
 
 
@@ -52,8 +52,8 @@ def test_the_checkpoint_of_a_local_job(tmp_path: Path) -> None:
     host.feed(tables()[0])
     with Checkpoint(str(tmp_path), given.identity()) as checkpoint:
         saved = checkpoint.new()
-        saved.host, saved.position = host.save(), Position("part", 200)
-        checkpoint.save(saved)
+        saved.position = Position("part", 200)
+        checkpoint.save(saved, host)
         assert checkpoint.load() == saved
         whole = (tmp_path / FILE).read_bytes()
         for damaged in flipped(whole):

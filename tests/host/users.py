@@ -97,16 +97,20 @@ def through_log(given: Setup, stream: Tables) -> Rows:
     identity = given.identity()
     note, told = stored(first_head(identity, given.options)), []
     log: list[bytes] = []
+    volumes: dict[bytes, bytes] = {}
     for table in [*stream, None]:
         head = read_head(identity, note)
         host = LoggedHost(given, identity, slot=0, clock=lambda: 0.0)
-        host.rebuild(log, head.token)
+        host.rebuild(log, head.token, volumes.get)
         if table is None:
             told.append(host.finish())
             break
         entry = Entry(head.batches, head.attenuation, [as_bytes(table)])
         fed = host.feed(head, entry)
-        log = [*log, stored(entry)] if fed.base is None else [fed.base]
+        log = [*log, stored(entry)]
+        if fed.base is not None:
+            log, both = [fed.base.base], volumes | fed.base.new
+            volumes = {name: both[name] for name in fed.base.names}
         note = stored(fed.head)
         told.append(fed.changes)
     return _rows(told)

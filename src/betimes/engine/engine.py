@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time as wall
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -46,12 +46,15 @@ from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.hints import known_options
 from betimes.model.identity import Identity
+from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 from betimes.ordering.clock import EVERY
 
 _log = logging.getLogger("betimes")
 
-FORMAT = 6
+FORMAT = 7
 """Layout of a checkpoint; any other layout is refused."""
+
+_NOTHING: Mapping[bytes, bytes] = {}
 
 Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
@@ -169,6 +172,8 @@ class Engine:
         """How many events no detector subscribes to, by type."""
         self._gather = self.options.unit is None
         """Whether times are what they seem, so that events may be taken as they are."""
+        self._wasteful: frozenset[bytes] = frozenset()
+        """Volumes of checkpoints of which too little is used."""
         self._judged_unit = False
         """Whether times were seen that show their unit."""
         self._broken: BaseException | None = None
@@ -393,23 +398,40 @@ class Engine:
     @alone
     def checkpoint(self) -> bytes:
         """The whole state as bytes: plain data, no pickled objects; restore it in a new engine."""
-        self._check_sound()
-        state = dumps(
-            {
-                "format": FORMAT,
-                "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
-                "seq": self._changes.seq,
-                "ended": self._ended,
-                "aside": (self._changes.rejected, dict(self.ignored)),
-                "order": self._order.state_of(),
-            },
-            "the engine",
-        )
-        return sealed(state)
+        data, _ = self._state_of(VolumeWriter())
+        return data
 
     @alone
-    def restore(self, checkpoint: bytes) -> None:
-        """Resume from a checkpoint of an engine with the same hierarchy; this one must be new."""
+    def checkpoint_apart(self, known: Collection[bytes]) -> tuple[bytes, Written]:
+        """A checkpoint without the history that no longer changes, and the volumes that hold it.
+
+        `known` are the names of the volumes that are stored already: only new ones have to be
+        stored, before the checkpoint that refers to them. Those that the newest checkpoint does
+        not refer to may go.
+        """
+        data, written = self._state_of(VolumeWriter(set(known) - self._wasteful))
+        self._wasteful = written.wasteful
+        return data, written
+
+    def _state_of(self, volumes: VolumeWriter) -> tuple[bytes, Written]:
+        self._check_sound()
+        state = {
+            "format": FORMAT,
+            "identity": {name: dict(facts) for name, facts in self.identity().facts.items()},
+            "seq": self._changes.seq,
+            "ended": self._ended,
+            "aside": (self._changes.rejected, dict(self.ignored)),
+            "order": self._order.state_of(volumes),
+        }
+        written = volumes.finish()
+        return sealed(dumps(state | {"volumes": written.table}, "the engine")), written
+
+    @alone
+    def restore(self, checkpoint: bytes, volumes: Mapping[bytes, bytes] = _NOTHING) -> None:
+        """Resume from a checkpoint of an engine with the same hierarchy; this one must be new.
+
+        `volumes` are those that a checkpoint from `checkpoint_apart` refers to, by name.
+        """
         if not self._order.empty or self._ended:
             raise CheckpointError(
                 "expected a new engine to restore into, but this one has already been fed; "
@@ -425,7 +447,7 @@ class Engine:
             self._changes.seq, self._ended = kept["seq"], kept["ended"]
             self._changes.rejected, ignored = kept["aside"]
             self.ignored = Counter(ignored)
-            self._order.resume(kept["order"])
+            self._order.resume(kept["order"], VolumeReader(kept["volumes"], volumes))
         except Exception as error:
             # Its checksum is right, so somebody has put it together, or a detector refuses it.
             self._broken = error

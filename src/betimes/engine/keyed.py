@@ -20,6 +20,7 @@ from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
 
 
 class KeyedOrder:
@@ -118,13 +119,15 @@ class KeyedOrder:
             for name, reading in order.stats(span).items()
         }
 
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data."""
-        keys = [(key, dumps(order.state_of(), "the engine")) for key, order in self.keys.items()]
-        return {"keys": keys}
+    def state_of(self, volumes: VolumeWriter) -> dict[str, Any]:
+        """Everything needed to resume elsewhere, as data; history is in volumes."""
+        orders = self.keys.items()
+        return {
+            "keys": [(key, dumps(order.state_of(volumes), "the engine")) for key, order in orders]
+        }
 
-    def resume(self, kept: dict[str, Any]) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         """Resume from what `state_of` kept."""
         for key, state in kept["keys"]:
             self.keys[key] = order = self._open(key)
-            order.resume(loads(state, f"the checkpoint of key {key!r}"))
+            order.resume(loads(state, f"the checkpoint of key {key!r}"), volumes)

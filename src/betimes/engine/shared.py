@@ -30,6 +30,7 @@ from betimes.model import TICK, Duration, Event, EventBatch, OptionError, micros
 from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 from betimes.ordering.sources import Sources
@@ -308,11 +309,11 @@ class SharedOrder:
 
     # Checkpoints
 
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data."""
+    def state_of(self, volumes: VolumeWriter) -> dict[str, Any]:
+        """Everything needed to resume elsewhere, as data; history is in volumes."""
         self._flush()
         stages = {
-            name: dumps(stage.state_of(), f"the state of detector {name!r}")
+            name: dumps(stage.state_of(volumes), f"the state of detector {name!r}")
             for name, stage in self.stages.items()
         }
         return {
@@ -322,13 +323,14 @@ class SharedOrder:
             "provisional": self._reporter.provisional,
         }
 
-    def resume(self, kept: dict[str, Any]) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         """Resume from what `state_of` kept."""
         self._arrived, self._newest = kept["arrived"], kept["newest"]
         self._reporter.provisional = kept["provisional"]
         for name, stage in self.stages.items():
             attenuation = stage.unit.attenuation
-            stage.resume(loads(kept["stages"][name], f"the checkpoint of detector {name!r}"))
+            state = loads(kept["stages"][name], f"the checkpoint of detector {name!r}")
+            stage.resume(state, volumes)
             stage.unit.attenuation = attenuation
             if name in self._ledgers:
                 self._ledgers[name].note(stage.tactic.outputs())

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from betimes.engine import CheckpointError
 from betimes.model.errors import BusyError, OptionError
+
+_NAME = re.compile("[0-9a-f]{32}")
+"""The name of the file of a volume."""
 
 
 class LockedFolder:
@@ -95,9 +99,40 @@ def batches_in(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 class CheckpointFolder(LockedFolder):
-    """The folder of a checkpoint; its files are there completely or not at all."""
+    """The folder of a checkpoint; its files are there completely or not at all.
+
+    The volumes of a checkpoint (`betimes.model.volumes`) have a folder of their own. They are
+    written before the checkpoint that refers to them, and removed after one that does not.
+    """
 
     what = "checkpoint"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._volumes = path / "volumes"
+
+    def volumes(self) -> set[bytes]:
+        """The names of the volumes that are there."""
+        names = [file.name for file in self._volumes.glob("[0-9a-f]*")]
+        return {bytes.fromhex(name) for name in names if _NAME.fullmatch(name)}
+
+    def volume(self, name: bytes) -> bytes | None:
+        """A volume; None if it is not there."""
+        return self.read(f"{self._volumes.name}/{name.hex()}")
+
+    def write_volumes(self, volumes: Mapping[bytes, bytes]) -> None:
+        """Add volumes."""
+        if volumes:
+            self._volumes.mkdir(exist_ok=True)
+        for name, volume in volumes.items():
+            self.write(f"{self._volumes.name}/{name.hex()}", volume)
+
+    def keep_volumes(self, names: Collection[bytes]) -> None:
+        """Remove all other volumes, and what a crash has left of them."""
+        kept = {name.hex() for name in names}
+        for file in self._volumes.glob("*"):
+            if file.name not in kept:
+                file.unlink(missing_ok=True)
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is no such file."""

@@ -15,7 +15,7 @@ every source in it before anything settles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,11 @@ from betimes.model.identity import Identity
 def milliseconds(idle: Duration | None) -> int:
     """The value of `idle=`: milliseconds without an event after which time passes; 0: never."""
     return 0 if idle is None else max(1, microseconds(idle, "idle") // 1000)
+
+
+def nowhere(name: bytes) -> None:
+    """Where nothing was stored beside a saved state."""
+    del name
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class HostState(msgspec.Struct):
     """A saved host, as data."""
 
     engine: bytes
+    volumes: list[bytes]
+    """The names of what the engine's checkpoint refers to; it is stored beside it."""
     last: int
     rejected: int
     heard: list[tuple[Any, int]]
@@ -117,14 +124,35 @@ class Host:
 
     def save(self) -> HostState:
         """All that is needed to resume."""
+        return self._state(self.engine.checkpoint(), frozenset())
+
+    def save_apart(self, known: Collection[bytes]) -> tuple[HostState, dict[bytes, bytes]]:
+        """The same without history that no longer changes; returns the volumes to store, too.
+
+        `known` are the names of those that are stored already.
+        """
+        checkpoint, written = self.engine.checkpoint_apart(known)
+        return self._state(checkpoint, written.names), written.new
+
+    def _state(self, checkpoint: bytes, volumes: Collection[bytes]) -> HostState:
         return HostState(
-            self.engine.checkpoint(), self._last, self._rejected, [*self._heard.items()],
+            checkpoint, sorted(volumes), self._last, self._rejected, [*self._heard.items()],
             [*self._spoke.items()],
         )  # fmt: skip
 
-    def restore(self, state: HostState, *, now: int | None = None) -> None:
-        """Resume from a saved state; with `now`, silence counts only from then on."""
-        self.engine.restore(state.engine)
+    def restore(
+        self,
+        state: HostState,
+        volumes: Callable[[bytes], bytes | None] = nowhere,
+        *,
+        now: int | None = None,
+    ) -> None:
+        """Resume from a saved state; with `now`, silence counts only from then on.
+
+        `volumes` looks up by name what was stored beside it.
+        """
+        found = {name: volumes(name) for name in state.volumes}
+        self.engine.restore(state.engine, {name: v for name, v in found.items() if v is not None})
         self._last, self._rejected = state.last, state.rejected
         self._heard = {key: since if now is None else now for key, since in state.heard}
         self._spoke = {key: since if now is None else now for key, since in state.spoke}

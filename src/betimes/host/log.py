@@ -1,13 +1,14 @@
 """A host whose state is stored outside of it, in small pieces, so that nothing is lost.
 
-Two things are stored per slot:
+Three things are stored per slot:
 
 * the *head*: one small record, read and written with every batch;
-* the *log*: a saved host, the *base*, and the batches that were fed since, exactly as they came.
+* the *log*: a saved host, the *base*, and the batches that were fed since, exactly as they came;
+* the *volumes* that the base refers to: history that no longer changes (`betimes.model.volumes`).
 
-A batch is appended to the log. When the log has outgrown the base, a new base replaces it. So how
-much a batch writes depends on the batch and not on the state, and each base is paid for by the
-batches since the last one.
+A batch is appended to the log. When the log has outgrown what the last base wrote, a new base
+replaces it, together with the volumes that are new. So how much a batch writes depends on the batch
+and not on the state, and each base is paid for by the batches since the last one.
 
 A live host stays in memory, and what is stored is the truth. Whether they agree is told by the
 **token**: a hash over everything that was ever fed, in order. A host with the token of the head has
@@ -28,14 +29,14 @@ import pyarrow as pa
 
 from betimes.engine import CheckpointError, Engine, EngineOptions
 from betimes.engine.attenuation import Attenuation
-from betimes.host.host import Host, HostState, Setup
+from betimes.host.host import Host, HostState, Setup, nowhere
 from betimes.model.codec import unsealed
 from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 from betimes.model.payloads import sound
 from betimes.model.stored import require
 
-FORMAT = 5
+FORMAT = 6
 """Layout of head and log; those of another layout are refused."""
 
 LEAST_LOG = 4 * 2**20
@@ -62,6 +63,9 @@ class Head(msgspec.Struct):
     batches: int = 0
     log_bytes: int = 0
     base_bytes: int = 0
+    """What the last base wrote, with its volumes."""
+    base: bytes = b""
+    """The digest of the last base, and so of the names of the volumes that are stored."""
     format: int = FORMAT
 
 
@@ -87,13 +91,28 @@ class Base(msgspec.Struct, tag="base"):
     host: HostState
 
 
+class Rebase(msgspec.Struct):
+    """A saved host to store, and what else that takes."""
+
+    base: bytes
+    names: list[bytes]
+    """All volumes that it refers to; others may go."""
+    new: dict[bytes, bytes]
+    """Those that are not stored yet, by name."""
+
+    @property
+    def size(self) -> int:
+        """How much there is to write."""
+        return len(self.base) + sum(map(len, self.new.values()))
+
+
 @dataclass(frozen=True)
 class Fed:
     """What comes of feeding a batch."""
 
     changes: pa.Table
     head: Head
-    base: bytes | None
+    base: Rebase | None
     """A saved host, if it is time for one; it replaces the log."""
 
 
@@ -112,23 +131,31 @@ class LoggedHost:
         self._clock = clock
         self._steering = Attenuation(setup.options.zone)
         self._began: float | None = None
+        self._base: tuple[bytes, frozenset[bytes]] = b"", frozenset()
+        """The digest of the last base that it knows of, and which volumes belong to it."""
         self._attenuation: float | None = None
 
     @property
     def engine(self) -> Engine:
         return self._host.engine
 
-    def rebuild(self, log: Iterable[bytes], token: bytes | None = None) -> None:
+    def rebuild(
+        self,
+        log: Iterable[bytes],
+        token: bytes | None = None,
+        volumes: Callable[[bytes], bytes | None] = nowhere,
+    ) -> None:
         """Become the host that a log describes, and that the head knows by this token.
 
-        Without a token, nothing but the log says what was fed.
+        Without a token, nothing but the log says what was fed. `volumes` looks them up by name.
         """
         written = [(_read(entry), entry) for entry in log]
         fed = 0
         for entry, data in sorted(written, key=_place):
             if isinstance(entry, Base):
-                self._host.restore(entry.host)
+                self._host.restore(entry.host, volumes)
                 self.token = entry.token
+                self._base = _digest(data), frozenset(entry.host.volumes)
             else:
                 require(entry.number == fed, f"batch {fed} is missing in the log of a slot")
                 for part in entry.parts:
@@ -147,13 +174,21 @@ class LoggedHost:
         self.token = _next(head.token, written)
         after = Head(
             head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
-            head.batches + 1, head.log_bytes + len(written), head.base_bytes,
+            head.batches + 1, head.log_bytes + len(written), head.base_bytes, head.base,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)
-        base = stored(Base(after.batches, self.token, self._host.save()))
-        after.base_bytes, after.log_bytes = len(base), 0
+        base = self._rebase(head, after.batches)
+        after.base, after.base_bytes, after.log_bytes = self._base[0], base.size, 0
         return Fed(changes, after, base)
+
+    def _rebase(self, head: Head, batches: int) -> Rebase:
+        """A new base. Another attempt may have stored the last one, with other volumes."""
+        digest, known = self._base
+        state, new = self._host.save_apart(known if digest == head.base else ())
+        base = stored(Base(batches, self.token, state))
+        self._base = _digest(base), frozenset(state.volumes)
+        return Rebase(base, state.volumes, new)
 
     def finish(self, *, advance: bool = True) -> pa.Table:
         """The end of the stream: everything settles; with `advance`, open windows close."""
@@ -194,6 +229,10 @@ def _place(written: tuple[Entry | Base, bytes]) -> tuple[int, bool]:
     """Where an entry belongs: a base comes before the batch that follows it."""
     entry, _ = written
     return entry.number, isinstance(entry, Entry)
+
+
+def _digest(base: bytes) -> bytes:
+    return blake2b(base, digest_size=16).digest()
 
 
 def _next(token: bytes, written: bytes) -> bytes:

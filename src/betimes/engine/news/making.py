@@ -198,6 +198,13 @@ class OutputMaker:
             self._keys = keys, pieces
         return pieces
 
+    def resume(self, outputs: Outputs) -> None:
+        """Resume with the outputs that are remembered."""
+        taken: dict[str, int] = {}
+        for base, copy in zip(outputs.bases, outputs.numbers[COPY].tolist(), strict=True):
+            taken[base] = taken.get(base, 0) | 1 << copy
+        self.copies = Copies(taken)
+
     # Again
 
     def again(self, old: list[Output], new: list[Output]) -> tuple[list[Output], set[str]]:

@@ -401,19 +401,3 @@ class Outputs(Sequence[Output]):
 
 
 NO_OUTPUTS = Outputs.of([])
-
-
-class Remembered:
-    """Outputs that are handed back to those who remember them, in a fixed order."""
-
-    def __init__(self, outputs: Outputs) -> None:
-        self.outputs = outputs
-        self._at = 0
-
-    def next(self, count: int) -> Outputs:
-        """The next ones."""
-        low, self._at = self._at, self._at + count
-        return self.outputs.pick(np.arange(low, self._at))
-
-    def rows(self, count: int) -> list[Output]:
-        return list(self.next(count).rows)

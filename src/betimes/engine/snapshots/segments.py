@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import zip_longest
 from typing import Any, Generic, Protocol, TypeVar
 
 from betimes.engine.news.outputs import Place
+from betimes.model.volumes import Kept, Ref, VolumeReader, VolumeWriter
 
 
 class Segment(Protocol):
@@ -14,12 +18,51 @@ class Segment(Protocol):
     start: Place
     last: Place
     size: int
+    kept: Kept | None
+    """Where it was written to a checkpoint; None if it has changed since."""
 
     def insert(self, events: Any) -> None:
         """Add events that land among the handled ones."""
 
 
 S = TypeVar("S", bound=Segment)
+
+
+class Begins(Protocol):
+    """A piece of history."""
+
+    start: Place
+    kept: Kept | None
+
+
+B = TypeVar("B", bound=Begins)
+
+
+def write_segments(
+    segments: Sequence[B],
+    volumes: VolumeWriter,
+    settled: int,
+    state: Callable[[B], Any],
+    what: str,
+) -> list[Ref]:
+    """Write the segments of a history; those up to a settled time should not change any more."""
+    written = []
+    for segment, after in zip_longest(segments, segments[1:]):
+        done = after is not None and after.start[0] <= settled
+        written.append(volumes.put(segment, partial(state, segment), what, done=done))
+    return written
+
+
+def read_segments(
+    written: Iterable[Ref], volumes: VolumeReader, segment: Callable[[Any], B], what: str
+) -> list[B]:
+    """The segments that `write_segments` has written."""
+    found = []
+    for at in written:
+        state, kept = volumes.get(at, what)
+        found.append(segment(state))
+        found[-1].kept = kept
+    return found
 
 
 class Segments(Generic[S]):
@@ -50,7 +93,7 @@ class Segments(Generic[S]):
             if at + 1 < len(self.segments) and segment.last < place:
                 at += 1
                 segment = self.segments[at]
-                segment.start = place
+                segment.start, segment.kept = place, None
             high = len(events)
             if at + 1 < len(self.segments):
                 # Places are never equal: an event that is not before the last one comes after it.

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.attenuation import Load, Meter
-from betimes.engine.news.copies import Copies
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
-from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs, Remembered
+from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
@@ -51,6 +50,7 @@ from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import DetectorStats, StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.ordering.loop import Step
 
@@ -407,40 +407,36 @@ class Stage:
 
     # Checkpoints
 
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data."""
-        tactic = self.tactic.state_of()
-        outputs = self.tactic.outputs()
+    def state_of(self, volumes: VolumeWriter) -> dict[str, Any]:
+        """Everything needed to resume elsewhere, as data; history is in volumes."""
         return {
             **self.finality.state_of(),
             "unit": self.unit.state_of(),
             "row": self._row,
-            "copies": self._outputs.copies.state_of(),
             "lateness": self._lateness.state_of(),
             "suspects": self._suspects,
             "before": self._outputs.path.end,
             "certain_below": self._certain_below.known,
             "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
-            "outputs": outputs.state_of(),
-            "tactic": tactic,
+            "tactic": self.tactic.state_of(volumes, self.finality.final_to),
         }
 
-    def resume(self, kept: dict[str, Any]) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         """Resume from what `state_of` kept."""
         self.finality.resume(kept)
         self.unit.resume(kept["unit"])
         self._row, self._suspects = kept["row"], kept["suspects"]
-        self._outputs.copies = Copies(kept["copies"])
         self._outputs.path = Path(kept["before"])
         self._certain_below.known = kept["certain_below"]
         self._lateness.resume(kept["lateness"])
         self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
             setattr(self.counts, name, value)
-        outputs = Outputs.resumed(kept["outputs"])
+        self.tactic.resume(kept["tactic"], volumes)
+        outputs = self.tactic.outputs()
+        self._outputs.resume(outputs)
         self.finality.reopen(outputs, kept["open"])
-        self.tactic.resume(kept["tactic"], Remembered(outputs))
 
 
 def _steady(clock: Ints, slack: Ints, told: int) -> bool:

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.making import OutputMaker
-from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs, Place, Remembered
+from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs, Place
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
@@ -43,6 +43,7 @@ from betimes.engine.stages.retraction import Retraction
 from betimes.engine.stats import StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK, Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering.clock import EVERY
 
 Ints = npt.NDArray[np.int64]
@@ -67,6 +68,11 @@ class Setting:
     retraction: Retraction
     counts: StageCounts
     time: Callable[[], float]
+
+    @property
+    def what(self) -> str:
+        """The state of the detector, in errors."""
+        return f"the state of detector {self.node.name!r}"
 
     @property
     def grouped(self) -> bool:
@@ -256,11 +262,14 @@ class Tactic(Protocol):
     def outputs(self) -> Outputs:
         """All outputs that are remembered, in a fixed order."""
 
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data; outputs are kept by the driver."""
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        """Everything needed to resume elsewhere, as data.
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
-        """Resume from what `state_of` kept, with the outputs in the same order."""
+        History goes into volumes; up to the settled time, it is not expected to change any more.
+        """
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
+        """Resume from what `state_of` kept; outputs are in the same order."""
 
     def history(self) -> list[tuple[int, int]]:
         """The pieces that can be forgotten: the time at which each begins, and about its bytes."""

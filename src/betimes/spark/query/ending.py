@@ -5,9 +5,9 @@ micro-batches. Instead its state is read from the checkpoint, engines are rebuil
 restart, and what they return from `finish()` is written as the batch after the last. The state
 itself is not changed.
 
-Of the two things that are stored per slot (see `betimes.host.log`), the log is enough to rebuild an
-engine, and Spark reads it partition by partition without a shuffle. The head says whose state it
-is; it is read only where nothing else says so.
+Of the three things that are stored per slot (see `betimes.host.log`), the log and its volumes are
+enough to rebuild an engine. Spark reads each of them by itself, so a shuffle brings them together.
+The head says whose state it is; it is read only where nothing else says so.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from betimes.host.log import read_head
+from betimes.model.volumes import name_of
 from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_plain, local_path
 from betimes.spark.slots.live import LiveEngine
-from betimes.spark.slots.operator import HEAD, LOG
+from betimes.spark.slots.operator import HEAD, LOG, VOLUMES
 from betimes.spark.slots.rows import change_schema
 
-_FIELDS = {HEAD: "value.note", LOG: "list_element.entry"}
+_FIELDS = {HEAD: "value.note", LOG: "list_element.entry", VOLUMES: "user_map_value.volume"}
 
 
 @contextmanager
@@ -71,12 +72,17 @@ def final_changes(
             read_head(job.identity, bytes(row.data))
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for route, log in _by_route(batches):
+        for route, log, volumes in _by_route(batches):
             live = LiveEngine(job, slot_of(route, job.slots))
-            live.rebuild(log)
+            live.rebuild(log, volumes={name_of(volume): volume for volume in volumes}.get)
             yield from live.finish(advance=advance).to_batches()
 
-    return _stored(spark, query, LOG, batch).mapInArrow(finish, change_schema())
+    log, volumes = (
+        _stored(spark, query, name, batch).withColumn("is_log", F.lit(name == LOG))
+        for name in (LOG, VOLUMES)
+    )
+    both = log.unionAll(volumes).repartition(ROUTE).sortWithinPartitions(ROUTE)
+    return both.mapInArrow(finish, change_schema())
 
 
 def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame:
@@ -87,10 +93,13 @@ def _stored(spark: SparkSession, query: str, name: str, batch: int) -> DataFrame
     return rows.select(F.col(f"key.{ROUTE}"), F.col(_FIELDS[name]).alias("data"))
 
 
-def _by_route(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes]]]:
-    """The log of each slot; Spark reads the entries of one slot in a row."""
+def _by_route(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
+    """The log of each slot, and its volumes."""
     rows = (
         zip(*(column.to_pylist() for column in batch.columns), strict=True) for batch in batches
     )
     for route, entries in groupby(chain.from_iterable(rows), key=itemgetter(0)):
-        yield route, [data for _, data in entries]
+        found: dict[bool, list[bytes]] = {True: [], False: []}
+        for _, data, is_log in entries:
+            found[is_log].append(data)
+        yield route, found[True], found[False]

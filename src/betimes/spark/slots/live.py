@@ -19,10 +19,17 @@ class LiveEngine(LoggedHost):
         self._teller = Teller(slot, clock)
 
     @classmethod
-    def rebuilt(cls, job: Job, slot: int, head: Head, log: Iterable[bytes]) -> LiveEngine:
+    def rebuilt(
+        cls,
+        job: Job,
+        slot: int,
+        head: Head,
+        log: Iterable[bytes],
+        volumes: Callable[[bytes], bytes | None],
+    ) -> LiveEngine:
         """The engine that the state store describes."""
         live = cls(job, slot)
-        live.rebuild(log, head.token)
+        live.rebuild(log, head.token, volumes)
         return live
 
     def feed(self, head: Head, entry: Entry) -> Fed:

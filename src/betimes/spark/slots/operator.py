@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from betimes.host.log import Entry, Head, first_head, read_head
+from betimes.host.log import Entry, Head, Rebase, first_head, read_head
 from betimes.model.fitting import stored
 from betimes.spark.intake.packing import PACKED, packer, put_back
 from betimes.spark.intake.routing import ROUTE, slot_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-HEAD, LOG = "head", "log"
+HEAD, LOG, VOLUMES = "head", "log", "volumes"
 """The variables of the state."""
 
 _alive = Alive()
@@ -46,6 +46,7 @@ class SlotProcessor(StatefulProcessor):
         self._handle = handle
         self._head = handle.getValueState(HEAD, "note binary")
         self._log = handle.getListState(LOG, "entry binary")
+        self._volumes = handle.getMapState(VOLUMES, "name binary", "volume binary")
 
     def handleInputRows(  # type: ignore[override] # frames go in, so frames come out
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
@@ -81,7 +82,7 @@ class SlotProcessor(StatefulProcessor):
             fed = _alive.feed_own(name, live, head, entry)
             _alive.announce(name)
         if fed.base is not None:
-            self._log.put([(fed.base,)])
+            self._rebase(fed.base)
         else:
             self._log.appendValue((stored(entry),))
         self._head.update((stored(fed.head),))
@@ -91,14 +92,28 @@ class SlotProcessor(StatefulProcessor):
             self._handle.registerTimer(fed.head.timer)
         yield from to_pandas(fed.changes)
 
+    def _rebase(self, base: Rebase) -> None:
+        """Replace the log, store new volumes, and remove those that nobody refers to any more."""
+        self._log.put([(base.base,)])
+        for name, volume in base.new.items():
+            self._volumes.updateValue((name,), (volume,))
+        if self._volumes.exists():
+            found = {bytes(key[0]) for key in self._volumes.keys()}  # noqa: SIM118 - no mapping
+            for name in found.difference(base.names):
+                self._volumes.removeKey((name,))
+
+    def _volume(self, name: bytes) -> bytes | None:
+        found = self._volumes.getValue((name,))
+        return None if found is None else bytes(found[0])
+
     def close(self) -> None:
         pass
 
     def _build(self, slot: int, head: Head | None) -> LiveEngine:
         if head is None:
             return LiveEngine(self._job, slot)
-        log = (bytes(entry[0]) for entry in self._log.get())
-        return LiveEngine.rebuilt(self._job, slot, head, log)
+        log = [bytes(entry[0]) for entry in self._log.get()]
+        return LiveEngine.rebuilt(self._job, slot, head, log, self._volume)
 
 
 def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:

@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.host.log import Entry, Fed, Head
+from betimes.host.log import Entry, Fed, Head, Rebase
 from betimes.spark.intake.packing import as_stream
 from betimes.spark.slots.live import LiveEngine
 
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct):
 
     changes: bytes
     head: Head
-    base: bytes | None
+    base: Rebase | None
 
 
 class Request(msgspec.Struct):

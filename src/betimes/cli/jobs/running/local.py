@@ -99,7 +99,7 @@ class LocalJob:
             self._saved = saved
             self._meter = Meter(saved.totals)
             if saved.host is not None:
-                self._host.restore(saved.host, now=self._now())
+                self._host.restore(saved.host, self._checkpoint.volume, now=self._now())
             self._progress.note(
                 f"resuming after {saved.totals.rows:,} rows, with batch {saved.batch}"
             )
@@ -170,7 +170,6 @@ class LocalJob:
         if self._checkpoint.kept:
             began = self._clock()
             self._meter.read(self._host.engine.stats)
-            self._saved.host = self._host.save()
-            self._checkpoint.save(self._saved)
+            self._checkpoint.save(self._saved, self._host)
             ended = self._clock()
             self._last_save = ended, ended - began

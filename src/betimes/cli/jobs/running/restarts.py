@@ -1,10 +1,11 @@
-"""The checkpoint of a local job: one file that is replaced as a whole and belongs to one job.
+"""The checkpoint of a local job: a file that is replaced as a whole, and volumes of history.
 
-It holds the state of the engine, how far the source was read, the number of the next batch, and the
-totals. A new checkpoint replaces the old one atomically, after the changes of all batches before it
-were written. So a run that is killed at any point leaves a checkpoint that is as old as the sink or
-older, never newer. A restart goes back to the checkpoint, removes later batches from the sink and
-runs them again.
+The file belongs to one job. It holds the state of the engine, how far the source was read, the
+number of the next batch, and the totals; volumes hold history that no longer changes. A new
+checkpoint replaces the old one atomically, after the changes of all batches before it were written.
+So a run that is killed at any point leaves a checkpoint that is as old as the sink or older, never
+newer. A restart goes back to the checkpoint, removes later batches from the sink and runs them
+again.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from betimes.cli.jobs.io.files import Position
 from betimes.cli.jobs.jobfile.tables import JobFile
 from betimes.cli.jobs.running.totals import Totals
 from betimes.engine import CheckpointError, Hierarchy
-from betimes.host import HostState, Setup
+from betimes.host import Host, HostState, Setup
 from betimes.host.folder import CheckpointFolder
 from betimes.model import StreamEndedError
 from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 4
+FORMAT = 5
 FILE = "local-run"
 _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 
@@ -105,13 +106,24 @@ class Checkpoint:
             )
         return saved
 
-    def save(self, saved: Saved) -> None:
-        if self._folder is not None:
-            self._folder.write(FILE, stored(saved))
+    def save(self, saved: Saved, host: Host | None = None) -> None:
+        """Store what is known about the run, with the host if it has been fed."""
+        if self._folder is None:
+            return
+        if host is not None:
+            saved.host, new = host.save_apart(self._folder.volumes())
+            self._folder.write_volumes(new)
+        self._folder.write(FILE, stored(saved))
+        self._folder.keep_volumes(() if saved.host is None else saved.host.volumes)
+
+    def volume(self, name: bytes) -> bytes | None:
+        """A volume of the host; None if it is not there."""
+        return None if self._folder is None else self._folder.volume(name)
 
     def forget(self) -> None:
         if self._folder is not None:
             (self._folder.path / FILE).unlink(missing_ok=True)
+            self._folder.keep_volumes(())
 
     def __enter__(self) -> Checkpoint:
         if self._folder is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from betimes.engine.news.outputs import Outputs
-from betimes.engine.stages.columns.store import Store
+from betimes.engine.stages.columns.store import SHELVES, Store
 from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.tactic import Ints
+from betimes.model.volumes import VolumeReader, VolumeWriter
 
 
 class Known(Store):
@@ -38,6 +42,7 @@ class Known(Store):
         number = self._numbers.pop(match, None)
         if number is not None:
             del self._made[number]
+            self._old.touch(number // SHELVES)
         return number
 
     def forget(self, before: int, bound: Ints) -> None:
@@ -47,10 +52,24 @@ class Known(Store):
             if self._numbers.get(match) == number:
                 del self._numbers[match]
 
-    def state_of(self) -> dict[str, Any]:
-        return super().state_of() | {"below": (self.mixed, self._made)}
+    def state_of(self, volumes: VolumeWriter, what: str) -> dict[str, Any]:
+        return super().state_of(volumes, what) | {"mixed": self.mixed}
 
-    def resume(self, kept: dict[str, Any]) -> None:
-        super().resume(kept)
-        self.mixed, self._made = kept["below"]
+    def _cut(self) -> Callable[[int, int], Any]:
+        cut, known = super()._cut(), np.array(sorted(self._made), np.int64)
+
+        def with_made(low: int, high: int) -> Any:
+            first, end = known.searchsorted((low * SHELVES, high * SHELVES))
+            return cut(low, high), {n: self._made[n] for n in known[first:end].tolist()}
+
+        return with_made
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader, what: str) -> None:
+        super().resume(kept, volumes, what)
+        self.mixed = kept["mixed"]
         self._numbers = {match: number for number, (match, _) in self._made.items()}
+
+    def _put_back(self, chunks: Any) -> None:
+        events, made = chunks
+        super()._put_back(events)
+        self._made |= made

@@ -15,6 +15,7 @@ from betimes.engine.snapshots.weights import MADE
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
+from betimes.model.volumes import Kept
 from betimes.patterns.kernel import ARRIVAL, KEY, NUMBER, TS
 
 Floats = npt.NDArray[np.float64]
@@ -146,6 +147,8 @@ class ColumnSegment(msgspec.Struct):
     undo: Ints
     outputs: list[Outputs] = []
     """What they made, in pieces; the key of each is its number."""
+    kept: Kept | None = None
+    """Where it was written to a checkpoint."""
 
     @property
     def weight(self) -> int:
@@ -170,6 +173,7 @@ class ColumnSegment(msgspec.Struct):
 
     def extend(self, more: CodedEvents) -> None:
         """Add events that follow all others."""
+        self.kept = None
         self.events = np.concatenate((self.events, more.events), axis=1)
         self.own = np.concatenate((self.own, more.values), axis=1)
 
@@ -186,7 +190,20 @@ class ColumnSegment(msgspec.Struct):
         key = int(self.events[KEY, row])
         self.events = np.delete(self.events, row, axis=1)
         self.own = np.delete(self.own, row, axis=1)
+        self.kept = None
         return key
+
+    def state_of(self) -> tuple[Any, ...]:
+        """Everything needed to resume elsewhere."""
+        outputs = Outputs.concat(self.outputs).state_of()
+        return self.stamp, self.start, self.events, self.own, self.undo, outputs
+
+    @classmethod
+    def resumed(cls, kept: tuple[Any, ...]) -> ColumnSegment:
+        """What `state_of` kept."""
+        stamp, start, events, own, undo, made = kept
+        outputs = Outputs.resumed(made)
+        return cls(stamp, start, events, own, undo, [outputs] if len(outputs) else [])
 
     def numbered(self, low: int, *, mixed: bool) -> Ints:
         """The events from a row on as the compiled loop takes them.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from betimes.model.volumes import Ranges, VolumeReader, VolumeWriter
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 
@@ -16,6 +17,9 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _ROOM = 1024
+_BLOCK = 4096
+"""So many runs or bindings are one item of a checkpoint."""
+_WHAT = "the partial matches of a pattern"
 EVERYBODY: Flags = np.empty(0, np.bool_)
 
 
@@ -36,6 +40,8 @@ class PartialMatches:
         self._counts = np.zeros(kernel.N_COUNT, np.int64)
         self._kept = 0
         """How many runs were left after the last clean-up."""
+        # Until then, nothing in them changes.
+        self._old_runs, self._old_bindings = Ranges(_BLOCK), Ranges(_BLOCK)
 
     def know(self, keys: int) -> None:
         """Make room for this many keys."""
@@ -124,23 +130,41 @@ class PartialMatches:
             open_ = heads >= 0
             heads[open_] = moved[heads[open_]]
         self._kept = int(self._counts[kernel.RUNS])
+        self._old_runs.clear()
+        self._old_bindings.clear()
         events: Ints = bound
         return events
 
-    def state_of(self) -> dict[str, Any]:
+    def state_of(self, volumes: VolumeWriter) -> dict[str, Any]:
         """Everything needed to resume elsewhere."""
-        counts = self._counts
+        runs, bindings = int(self._counts[kernel.RUNS]), int(self._counts[kernel.BINDINGS])
+
+        def bound(low: int, high: int) -> tuple[Ints, Floats]:
+            return self._bindings[:, low:high].copy(), self._values[:, low:high].copy()
+
         return {
             "heads": self.heads,
             "stamps": self._stamps,
             "newest": self._newest,
-            "runs": self._runs[:, : counts[kernel.RUNS]].copy(),
-            "bindings": self._bindings[:, : counts[kernel.BINDINGS]].copy(),
-            "values": self._values[:, : counts[kernel.BINDINGS]].copy(),
+            "runs": self._old_runs.write(
+                volumes, runs, lambda low, high: self._runs[:, low:high].copy(), _WHAT
+            ),
+            "bindings": self._old_bindings.write(volumes, bindings, bound, _WHAT),
+        }
+
+    def read(self, kept: dict[str, Any], volumes: VolumeReader) -> dict[str, Any]:
+        """The arrays that `state_of` kept, which nobody has checked."""
+        runs = [self._runs[:, :0], *self._old_runs.read(volumes, kept["runs"], _WHAT)]
+        pairs = [*self._old_bindings.read(volumes, kept["bindings"], _WHAT)]
+        bindings, values = zip((self._bindings[:, :0], self._values[:, :0]), *pairs, strict=True)
+        return kept | {
+            "runs": np.concatenate(runs, axis=1),
+            "bindings": np.concatenate(bindings, axis=1),
+            "values": np.concatenate(values, axis=1),
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` kept."""
+        """Resume from arrays that were read and checked."""
         self.heads, self._stamps, self._newest = kept["heads"], kept["stamps"], kept["newest"]
         self._counts[kernel.RUNS] = kept["runs"].shape[1]
         self._counts[kernel.BINDINGS] = kept["bindings"].shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,11 +15,15 @@ from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import pick
 from betimes.model.event import Event
 from betimes.model.payloads import read, written
+from betimes.model.volumes import Ranges, VolumeReader, VolumeWriter
 
 Ints = npt.NDArray[np.int64]
 
+NOBODY: Ints = np.empty(0, np.int64)
 _MANY = 50_000
-_SHELVES = 256
+_BLOCK = 2048
+"""So many events are one item of a checkpoint."""
+SHELVES = 256
 """How many shapes of payloads have a shelf of their own; a number tells its shelf."""
 
 
@@ -50,8 +55,8 @@ class Shelf(Protocol):
     def forget(self, before: int, bound: Ints) -> None:
         """Of the events before a number, keep only those that are bound."""
 
-    def chunks(self) -> list[Chunk]:
-        """All events."""
+    def numbers(self) -> Ints:
+        """The numbers of all events, in order."""
 
     @property
     def weight(self) -> int:
@@ -65,6 +70,11 @@ class Rows:
 
     def __init__(self) -> None:
         self._events: dict[int, Event] = {}
+
+    @property
+    def weight(self) -> int:
+        event = next(iter(self._events.values()), None)
+        return 0 if event is None else len(self) * (ROW + weight_of_event(event))
 
     def put(self, numbers: Ints, batch: EventBatch) -> None:
         self._events.update(zip(numbers.tolist(), batch.rows(), strict=True))
@@ -83,14 +93,8 @@ class Rows:
             if number >= before or number in kept
         }
 
-    def chunks(self) -> list[Chunk]:
-        numbers = np.array(list(self._events), np.int64)
-        return [Chunk(numbers, self.find(numbers))] if len(numbers) else []
-
-    @property
-    def weight(self) -> int:
-        event = next(iter(self._events.values()), None)
-        return 0 if event is None else len(self) * (ROW + weight_of_event(event))
+    def numbers(self) -> Ints:
+        return np.array(list(self._events), np.int64)
 
     def __len__(self) -> int:
         return len(self._events)
@@ -101,6 +105,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._chunks: list[Chunk] = []
+        self.weight = 0
 
     def put(self, numbers: Ints, batch: EventBatch) -> None:
         """Keep events; join the newest chunks, so that each is larger than all after it.
@@ -108,6 +113,7 @@ class Tables:
         So there are few of them, and with n events, each is copied at most log2(n) times.
         """
         chunks = self._chunks
+        self.weight += int(numbers.nbytes) + weight_of_batch(batch)
         chunks.append(Chunk(numbers, batch))
         low, size = len(chunks) - 1, len(batch)
         while low and len(chunks[low - 1].numbers) <= 2 * size:
@@ -133,19 +139,17 @@ class Tables:
         return EventBatch.concat(parts).take(_inverse(places))
 
     def forget(self, before: int, bound: Ints) -> None:
+        count = len(self)
         old = [chunk for chunk in self._chunks if chunk.numbers[0] < before]
         kept = [part for chunk in old if len((part := chunk.part(before, bound)).numbers)]
         self._chunks = ([_joined(kept)] if kept else []) + self._chunks[len(old) :]
+        self.weight = self.weight * len(self) // max(count, 1)
 
     def rows(self, numbers: Ints) -> list[Event]:
         return self.find(numbers).rows()
 
-    def chunks(self) -> list[Chunk]:
-        return self._chunks
-
-    @property
-    def weight(self) -> int:
-        return sum(int(c.numbers.nbytes) + weight_of_batch(c.batch) for c in self._chunks)
+    def numbers(self) -> Ints:
+        return np.concatenate([chunk.numbers for chunk in self._chunks] or [NOBODY])
 
     def __len__(self) -> int:
         return sum(len(chunk.numbers) for chunk in self._chunks)
@@ -160,6 +164,7 @@ class Store:
         self._shelves: list[Shelf] = []
         self._shapes: dict[Any, int] = {}
         self._size = self._kept = 0
+        self._old = Ranges(_BLOCK)
 
     def put(self, batch: EventBatch) -> Ints:
         """Keep events; return their numbers, which increase."""
@@ -169,12 +174,12 @@ class Store:
         shape = payload.schema if isinstance(payload, pa.Table) else None
         shelf = self._shapes.get(shape)
         if shelf is None:
-            shelf = min(len(self._shelves), _SHELVES - 1)
-            if len(self._shelves) < _SHELVES:
+            shelf = min(len(self._shelves), SHELVES - 1)
+            if len(self._shelves) < SHELVES:
                 self._shelves.append(Rows() if shape is None else Tables())
             self._shapes[shape] = shelf
-        end = self.next + count * _SHELVES
-        numbers = np.arange(self.next + shelf, end, _SHELVES)
+        end = self.next + count * SHELVES
+        numbers = np.arange(self.next + shelf, end, SHELVES)
         self.next = end
         self._size += count
         self._shelves[shelf].put(numbers, batch)
@@ -184,7 +189,7 @@ class Store:
         """The events with these numbers, in this order."""
         if len(self._shelves) == 1:
             return self._shelves[0].find(numbers)
-        shelf = numbers % _SHELVES
+        shelf = numbers % SHELVES
         used: list[int] = np.unique(shelf).tolist()
         if len(used) == 1:
             return self._shelves[used[0]].find(numbers)
@@ -206,6 +211,7 @@ class Store:
         bound = np.unique(bound)
         for shelf in self._shelves:
             shelf.forget(before, bound)
+        self._old.thin(before // SHELVES)
         self._size = self._kept = sum(map(len, self._shelves))
 
     def weight_of_one(self) -> int:
@@ -217,29 +223,51 @@ class Store:
         """Whether there are many more events than after the last `forget`."""
         return self._size > 2 * self._kept + _MANY
 
-    def state_of(self) -> dict[str, Any]:
+    def state_of(self, volumes: VolumeWriter, what: str) -> dict[str, Any]:
         """Everything needed to resume elsewhere."""
-        chunks = [
-            (at, c.numbers, c.batch.ts, c.batch.codes, c.batch.types, written(c.batch.payload))
-            for at, shelf in enumerate(self._shelves)
-            for c in shelf.chunks()
-        ]
-        return {"next": self.next, "chunks": chunks}
+        return {
+            "next": self.next,
+            "events": self._old.write(volumes, self.next // SHELVES, self._cut(), what),
+            "weights": [shelf.weight for shelf in self._shelves],
+        }
 
-    def resume(self, kept: dict[str, Any]) -> None:
+    def _cut(self) -> Callable[[int, int], Any]:
+        """What gives a range of the events, as data."""
+        known = [shelf.numbers() for shelf in self._shelves]
+
+        def cut(low: int, high: int) -> list[Any]:
+            chunks = []
+            for at, (shelf, numbers) in enumerate(zip(self._shelves, known, strict=True)):
+                first, end = numbers.searchsorted((low * SHELVES, high * SHELVES))
+                if first < end:
+                    batch = shelf.find(mine := numbers[first:end])
+                    payload = written(batch.payload)
+                    chunks.append((at, mine, batch.ts, batch.codes, batch.types, payload))
+            return chunks
+
+        return cut
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader, what: str) -> None:
         """Resume from what `state_of` kept."""
         self.next = kept["next"]
-        for at, numbers, ts, codes, types, payload in kept["chunks"]:
+        for chunks in self._old.read(volumes, kept["events"], what):
+            self._put_back(chunks)
+        self._size = self._kept = sum(map(len, self._shelves))
+        for shelf, weight in zip(self._shelves, kept["weights"], strict=False):
+            if isinstance(shelf, Tables):
+                shelf.weight = weight
+
+    def _put_back(self, chunks: Any) -> None:
+        for at, numbers, ts, codes, types, payload in chunks:
             batch = stored.batch(ts, codes, types, read(payload), "kept events")
             stored.require(len(numbers) == len(ts), "numbers of kept events are missing")
             numbers = stored.increasing(numbers, "the numbers of kept events")
-            stored.require(0 <= at < _SHELVES, "kept events are on no shelf")
+            stored.require(0 <= at < SHELVES, "kept events are on no shelf")
             shape = batch.payload.schema if isinstance(batch.payload, pa.Table) else None
             while len(self._shelves) <= at:
                 self._shelves.append(Rows() if shape is None else Tables())
             self._shelves[at].put(numbers, batch)
             self._shapes.setdefault(shape, at)
-        self._size = self._kept = sum(map(len, self._shelves))
 
 
 def _inverse(places: list[Ints]) -> Ints:

@@ -6,17 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from betimes.engine.stages.columns.history import ColumnSegment
 from betimes.model.stored import array, indices, require
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import layout as kernel
 
 
-def check_columns(kept: dict[str, Any], program: Program) -> None:
+def check_columns(
+    kept: dict[str, Any], segments: list[ColumnSegment], arrays: dict[str, Any], program: Program
+) -> None:
     """Refuse a state in which the loop would read or write what is not its own."""
     keys = len(kept["keys"])
-    runs = _check_runs(kept["runs"], program, keys)
-    for _, _, events, own, undo, _ in kept["segments"]:
-        _check_events(events, own, program, keys)
+    runs = _check_runs(arrays, program, keys)
+    for segment in segments:
+        _check_events(segment.events, segment.own, program, keys)
+        undo = segment.undo
         array(undo, np.int64, (2, None), "an undo log")
         indices(undo[0], keys, "the keys of an undo log")
         indices(undo[1], runs, "the states of an undo log", least=-1)

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from betimes.engine.news.comparing import made_again
-from betimes.engine.news.outputs import TIME, Output, Outputs, Place, Remembered
+from betimes.engine.news.outputs import TIME, Output, Outputs, Place
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
+from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.committing import Committing
 from betimes.engine.stages.columns.failing import LeftOut
@@ -45,6 +46,7 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import AT, KEY, N_EVENT, NUMBER
@@ -174,7 +176,8 @@ class ColumnTactic:
             segment = self._segments[-1]
             keys = np.flatnonzero(self._runs.heads >= 0)
             matches, undo = self._runs.pass_time(keys, self._passed, segment.stamp)
-            segment.undo = np.concatenate((segment.undo, undo), axis=1)
+            if undo.shape[1]:
+                segment.undo, segment.kept = np.concatenate((segment.undo, undo), axis=1), None
             told = np.empty((N_EVENT, len(keys)), np.int64)
             told[KEY], told[AT] = keys, moment.last
             yield self._publish(matches, told, segment)
@@ -218,8 +221,12 @@ class ColumnTactic:
         replay = ColumnReplay(None, self._last, -1, on_demand=True)
         undone = []
         for segment in affected:
+            before = segment.undo.shape[1]
             segment.undo = self._runs.go_back(segment.undo, todo, found)
-            undone += segment.give_up(todo)
+            given_up = segment.give_up(todo)
+            if given_up or segment.undo.shape[1] < before:
+                segment.kept = None
+            undone += given_up
         self._runs.disturb(keys, np.array(seen, np.int64))
         old = Outputs.concat(undone)
         self._outputs.unmake(old)
@@ -234,7 +241,8 @@ class ColumnTactic:
                 numbered, handled = numbered[:, others], handled[:, others]
                 values = values[:, others]
             matches, undo = self._runs.handle(numbered, values, segment.stamp, todo)
-            segment.undo = np.concatenate((segment.undo, undo), axis=1)
+            if undo.shape[1]:
+                segment.undo, segment.kept = np.concatenate((segment.undo, undo), axis=1), None
             made.append(self._publish(matches, handled, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
         self._compare(replay, old, made, affected)
@@ -301,6 +309,7 @@ class ColumnTactic:
         outputs = self._committing.commit(matches, handled)
         if len(outputs):
             segment.outputs.append(outputs)
+            segment.kept = None
         return outputs
 
     # Memory
@@ -312,6 +321,8 @@ class ColumnTactic:
         if not crowded:
             return
         bound = self._runs.clean_up([segment.undo for segment in self._segments])
+        for segment in self._segments:
+            segment.kept = None  # their logs have other numbers now
         numbers = [segment.events[NUMBER] for segment in self._segments]
         numbers.append(self._waiting.events.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.next)
@@ -343,32 +354,29 @@ class ColumnTactic:
     def outputs(self) -> Outputs:
         return Outputs.concat([each for segment in self._segments for each in segment.outputs])
 
-    def state_of(self) -> dict[str, Any]:
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        state, what = ColumnSegment.state_of, self._setting.what
         return {
-            "segments": [
-                (s.stamp, s.start, s.events, s.own, s.undo, sum(map(len, s.outputs)))
-                for s in self._segments
-            ],
-            "runs": self._runs.state_of(),
+            "segments": write_segments(self._segments, volumes, settled, state, what),
+            "runs": self._runs.state_of(volumes),
             "keys": self._keys.values,
             "interned": self._reader.interned.state_of(),
-            "store": self._store.state_of(),
+            "store": self._store.state_of(volumes, what),
             "waiting": self._waiting.state_of(),
             "below": self._below.state_of(),
             "left_out": self._left_out.state_of(),
             "numbers": (self._stamp, self._passed, self._last),
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
-        check_columns(kept, self._program)
-        self._segments = [
-            ColumnSegment(stamp, start, events, own, undo, [outputs.next(count)])
-            for stamp, start, events, own, undo, count in kept["segments"]
-        ]
-        self._runs.resume(kept["runs"])
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
+        what = self._setting.what
+        self._segments = read_segments(kept["segments"], volumes, ColumnSegment.resumed, what)
+        runs = self._runs.read(kept["runs"], volumes)
+        check_columns(kept, self._segments, runs, self._program)
+        self._runs.resume(runs)
         self._keys.resume(kept["keys"])
         self._reader.interned.resume(kept["interned"])
-        self._store.resume(kept["store"])
+        self._store.resume(kept["store"], volumes, what)
         self._below.resume(kept["below"])
         self._left_out.resume(kept["left_out"])
         rows, waiting = kept["waiting"]

@@ -48,6 +48,7 @@ class Detectors:
         segment = segments[-1]
         if key in segment.undo:
             return self.methods[key]
+        segment.kept = None
         detector = self.by_key.get(key)
         if detector is None:
             segment.undo[key] = ABSENT

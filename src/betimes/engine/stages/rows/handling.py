@@ -184,6 +184,7 @@ class Handling:
             make, outputs = self._outputs.make, segments[-1].outputs.setdefault(key, [])
             made = [make(each, n, place, event.type, at, key) for n, each in enumerate(made)]
             outputs += made
+            segments[-1].kept = None
         return made
 
     def _run_forward(self, segment: RowSegment, events: EventRows) -> Made:
@@ -263,7 +264,7 @@ class Handling:
             method = self.detectors.touch(segments, key)
             made = self.execution.runner.run_until(method, ts)
             # An event before a deadline that has passed disturbs its key like any late event.
-            segment.last = max(segment.last, (method.passed, TIME, b""))
+            segment.last, segment.kept = max(segment.last, (method.passed, TIME, b"")), None
             self.history.last = max(self.history.last, segment.last)
             self.deadlines.arm([key])
             outputs = self._make_due(made, key, known.get(key, -1), at)
@@ -303,8 +304,10 @@ class Handling:
                 replay.why = disturbance.why
         for index, segment in enumerate(affected, disturbance.first):
             if not segment.rows(key):
-                segment.undo.pop(key, None)
-                replay.old += segment.outputs.pop(key, ())
+                if key in segment.undo or key in segment.outputs:
+                    segment.kept = None
+                    segment.undo.pop(key, None)
+                    replay.old += segment.outputs.pop(key, ())
                 continue
             if replay.on_demand and index > disturbance.last and key in segment.undo:
                 began = time()
@@ -313,6 +316,7 @@ class Handling:
                 if same:
                     self._spare(replay, key, affected[index - disturbance.first :])
                     return replay
+            segment.kept = None
             segment.undo[key] = states.take(detector) if saved is None else saved
             saved = None
             if detector is None:

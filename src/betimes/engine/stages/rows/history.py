@@ -29,6 +29,7 @@ from betimes.engine.snapshots.weights import (
 )
 from betimes.model.coded import pick
 from betimes.model.event import Event
+from betimes.model.volumes import Kept
 
 Ints = npt.NDArray[np.int64]
 
@@ -181,6 +182,7 @@ class RowSegment:
         "_count",
         "_index",
         "_parts",
+        "kept",
         "last",
         "outputs",
         "size",
@@ -193,6 +195,8 @@ class RowSegment:
         self.size = 0
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
+        self.kept: Kept | None = None
+        """Where it was written to a checkpoint."""
         self._parts: list[EventRows] = []
         self._count = 0
         """Rows in all parts, including events that were removed."""
@@ -207,6 +211,7 @@ class RowSegment:
 
     def extend(self, columns: EventRows) -> None:
         """Add events that follow all others."""
+        self.kept = None
         if self._index is not None:
             self._add(range(self._count, self._count + len(columns)), columns.keys)
         self._parts.append(columns)
@@ -247,6 +252,7 @@ class RowSegment:
 
     def insert(self, events: EventRows) -> None:
         """Add events that land among the handled ones."""
+        self.kept = None
         index, places = self.index, events.places()
         keys = events.keys or [None] * len(events)
         self._parts.append(events)
@@ -278,3 +284,4 @@ class RowSegment:
             raise LookupError(f"no event of key {key!r} at {place} in this segment")
         del rows[at]
         self.size -= 1
+        self.kept = None

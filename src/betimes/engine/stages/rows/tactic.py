@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.outputs import Output, Outputs, Remembered
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
+from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.handling import Handling
@@ -31,6 +32,7 @@ from betimes.engine.stages.tactic import (
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering.clock import EVERY
 
 
@@ -257,21 +259,24 @@ class RowTactic:
         made = (each for segment in self._history.segments for each in segment.outputs.values())
         return Outputs.of(list(chain.from_iterable(made)))
 
-    def state_of(self) -> dict[str, Any]:
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        segments = self._history.segments
         return {
             "waiting": self._waiting.state_of(),
             "below": self._below.state_of(),
-            "segments": [_written(segment) for segment in self._history.segments],
+            "segments": write_segments(segments, volumes, settled, _written, self._setting.what),
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
             "passed": self._handling.passed,
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else EventRows(*events))
         self._below.resume(kept["below"])
-        self._history.segments = [_read(state, outputs) for state in kept["segments"]]
+        self._history.segments[:] = read_segments(
+            kept["segments"], volumes, _read, self._setting.what
+        )
         self._history.last = kept["last"]
         handling = self._handling
         handling.passed = kept["passed"]
@@ -289,17 +294,17 @@ def _written(segment: RowSegment) -> dict[str, Any]:
         "last": segment.last,
         "columns": None if columns is None else columns.state_of(),
         "undo": [(key, s is ABSENT, None if s is ABSENT else s) for key, s in undo],
-        "outputs": {key: len(made) for key, made in segment.outputs.items()},
+        "outputs": [(key, Outputs.of(made).state_of()) for key, made in segment.outputs.items()],
     }
 
 
-def _read(state: dict[str, Any], outputs: Remembered) -> RowSegment:
+def _read(state: dict[str, Any]) -> RowSegment:
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
         segment.extend(EventRows(*state["columns"]))
     segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
-    segment.outputs = {key: outputs.rows(n) for key, n in state["outputs"].items()}
+    segment.outputs = {key: list(Outputs.resumed(made)) for key, made in state["outputs"]}
     return segment
 
 

@@ -153,6 +153,7 @@ class SliceHandling:
                         self._spare(affected[index:], replay)
                         break
                 segment.saved = states.take(history.detector, affected[index - 1].saved)
+            segment.kept = None
             if segment.size:
                 self._again(history, replay, segment)
             else:  # everything in it was taken back

@@ -14,18 +14,31 @@ from betimes.engine.snapshots.weights import (
     weight_of_state,
 )
 from betimes.engine.stages.slices.events import Slice
+from betimes.model.volumes import Kept
 
 
 class SliceSegment:
     """Events between two snapshots, with the state before them and what they made."""
 
-    __slots__ = ("_in_order", "_parts", "_weight", "last", "outputs", "saved", "size", "start")
+    __slots__ = (
+        "_in_order",
+        "_parts",
+        "_weight",
+        "kept",
+        "last",
+        "outputs",
+        "saved",
+        "size",
+        "start",
+    )
 
     def __init__(self, start: Place, saved: Snapshot) -> None:
         self.start = self.last = start
         self.saved = saved
         self.size = 0
         self.outputs: list[Output] = []
+        self.kept: Kept | None = None
+        """Where it was written to a checkpoint."""
         self._parts: list[Slice] = []
         self._in_order = True
         self._weight = 0
@@ -43,6 +56,7 @@ class SliceSegment:
 
     def extend(self, events: Slice) -> None:
         """Add events that follow all others."""
+        self.kept = None
         self._parts.append(events)
         self._weight += _weight(events)
         self.size += len(events)
@@ -59,6 +73,7 @@ class SliceSegment:
         events = self.events.without(place)
         self._parts, self._weight = [events], _weight(events)
         self.size -= 1
+        self.kept = None
 
     def insert(self, events: Slice) -> None:
         """Add events that land among the handled ones."""

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.news.outputs import Output, Outputs, Remembered
+from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs, selected
 from betimes.engine.reading.keys import Keys, has_column, key_codes
+from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.stages.from_below import FromBelow, Made
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
@@ -43,6 +44,7 @@ from betimes.model.arrays import concat, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
 from betimes.model.event import Event
+from betimes.model.volumes import Ref, VolumeReader, VolumeWriter
 
 
 class SliceArrivals(Arrivals):
@@ -276,19 +278,23 @@ class SliceTactic:
     def outputs(self) -> Outputs:
         return Outputs.of([output for segment in self._segments for output in segment.outputs])
 
-    def state_of(self) -> dict[str, Any]:
-        handling = self._handling
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        handling, what = self._handling, self._setting.what
+
+        def written(segments: list[SliceSegment]) -> list[Ref]:
+            return write_segments(segments, volumes, settled, _written, what)
+
         return {
             "waiting": self._waiting.state_of(),
             "below": (self._mixed, self._below.state_of()),
             "keys": self._keys.values,
             "histories": [
-                (key, handling.snapshot(history), history.last, _written(history.segments))
+                (key, handling.snapshot(history), history.last, written(history.segments))
                 for key, history in handling.histories.items()
             ],
         }
 
-    def resume(self, kept: dict[str, Any], outputs: Remembered) -> None:
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         rows, events = kept["waiting"]
         self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
@@ -297,12 +303,17 @@ class SliceTactic:
         for key, snapshot, last, segments in kept["histories"]:
             history = self._handling.resume(key, snapshot)
             history.last = last
-            for start, saved, events, count in segments:
-                segment = SliceSegment(start, saved)
-                segment.extend(Slice.resumed(events))
-                segment.outputs = outputs.rows(count)
-                history.segments.append(segment)
+            history.segments = read_segments(segments, volumes, _read, self._setting.what)
 
 
-def _written(segments: list[SliceSegment]) -> list[tuple[Any, ...]]:
-    return [(s.start, s.saved, s.events.state_of(), len(s.outputs)) for s in segments]
+def _written(segment: SliceSegment) -> tuple[Any, ...]:
+    outputs = Outputs.of(segment.outputs).state_of()
+    return segment.start, segment.saved, segment.events.state_of(), outputs
+
+
+def _read(state: tuple[Any, ...]) -> SliceSegment:
+    start, saved, events, outputs = state
+    segment = SliceSegment(start, saved)
+    segment.extend(Slice.resumed(events))
+    segment.outputs = list(Outputs.resumed(outputs))
+    return segment
