@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from betimes.engine import Engine, Hierarchy, Zone
-from betimes.engine.attenuation import Attenuation, AttenuationControl, Load
+from betimes.engine.attenuation import Attenuation, AttenuationControl
+from betimes.engine.load import Load, LoadMeter, Span
 from betimes.model import Event, OptionError
 from betimes.model.change import Change, fold
 from betimes.testing.oracle import oracle
@@ -86,13 +88,12 @@ def load(busy: float, *, replaying: float = 0.0, released: int = 100, slack: int
 
 def test_below_the_zone_it_steps_inside_it_waits_above_it_backs_off() -> None:
     control = AttenuationControl(["x"], "adaptive", Zone())
-    control.update({"x": load(0.1)}, 0.5)
-    control.update({"x": load(0.1)}, 0.5)
+    control.update({"x": load(0.1)}, Span(0.5, 0.2))
+    control.update({"x": load(0.1)}, Span(0.5, 0.2))
     assert control.values()["x"] == 0.25
-    control.update({"x": load(0.41)}, 0.5)
-    assert control.busy_factor == pytest.approx(0.82), "the example of the paper"
+    control.update({"x": load(0.41)}, Span(0.5, 0.82))
     assert control.values()["x"] == 0.25
-    control.update({"x": load(0.475)}, 0.5)
+    control.update({"x": load(0.475)}, Span(0.5, 0.95))
     assert control.values()["x"] == 1.0
 
 
@@ -102,7 +103,7 @@ def test_the_budget_goes_to_where_a_step_wins_most() -> None:
         "little": load(0.19, replaying=0.08, slack=10),
         "much": load(0.19, replaying=0.06, slack=1000),
     }
-    control.update(loads, 0.5)
+    control.update(loads, Span(0.5, 0.76))
     assert control.values()["much"] == 0.5
     assert control.values()["little"] == 1.0
 
@@ -110,16 +111,16 @@ def test_the_budget_goes_to_where_a_step_wins_most() -> None:
 def test_all_stages_share_one_machine() -> None:
     control = AttenuationControl(["x", "y"], "adaptive", Zone())
     for _ in range(2):
-        control.update({"x": load(0.05), "y": load(0.05)}, 0.5)
+        control.update({"x": load(0.05), "y": load(0.05)}, Span(0.5, 0.2))
     assert (control.values()["x"], control.values()["y"]) == (0.25, 0.25)
-    control.update({"x": load(0.23), "y": load(0.23)}, 0.5)
+    control.update({"x": load(0.23), "y": load(0.23)}, Span(0.5, 0.92))
     assert (control.values()["x"], control.values()["y"]) == (1.0, 1.0)
 
 
 def test_a_number_stays() -> None:
     control = AttenuationControl(["x"], 0.3, Zone())
     for busy in (0.1, 0.5, 0.1):
-        control.update({"x": load(busy)}, 0.5)
+        control.update({"x": load(busy)}, Span(0.5, busy / 0.5))
         assert control.values()["x"] == 0.3
 
 
@@ -127,6 +128,19 @@ def test_a_number_stays() -> None:
 def test_other_settings_are_refused(setting: float | str) -> None:
     with pytest.raises(OptionError, match="'adaptive' or a number from 0 to 1, got attenuation="):
         Engine(work(Machine()), attenuation=setting)
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        {"low": 0.95}, {"high": 0.7}, {"low": 0}, {"low": -1}, {"high": 1.2}, {"low": True},
+        {"high": float("nan")}, {"step": 0}, {"step": 2}, {"span": 0}, {"span": float("inf")},
+        {"span": "1s"},
+    ],
+)  # fmt: skip
+def test_a_zone_that_makes_no_sense_is_refused(zone: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"got .*{next(iter(zone))}="):
+        Zone(**zone)
 
 
 # A simulated machine
@@ -310,6 +324,96 @@ def test_buffering_is_slower_than_speculation(adaptive: Course) -> None:
 
 
 # Readings
+
+
+def test_feeds_without_a_pause_are_fully_busy_whatever_is_between_them() -> None:
+    machine = Machine(cost=0.001)
+    engine = Engine(work(machine), attenuation=0.0, time=machine.time)
+    for number in range(100):
+        with engine.load:
+            machine.now += 0.002
+            engine.feed([Event("A", ts) for ts in range(8 * number, 8 * number + 8)])
+    assert engine.busy_factor == 1.0
+    assert 0.7 < engine.stats["works"].busy_share < 0.9, "the rest is source and sink"
+
+
+def test_a_pause_is_not_busy() -> None:
+    machine = Machine(cost=0.001)
+    engine = Engine(work(machine), attenuation=0.0, time=machine.time)
+    for number in range(100):
+        machine.now += 0.006
+        engine.feed([Event("A", ts) for ts in range(4 * number, 4 * number + 4)])
+    assert engine.busy_factor == pytest.approx(0.4, abs=0.01)
+
+
+def test_engines_that_take_turns_see_the_load_of_all() -> None:
+    machine = Machine(cost=0.001)
+    meter = LoadMeter(machine.time, effort=None)
+    engines = [Engine(work(machine), time=machine.time, load=meter) for _ in range(4)]
+    for ts in range(2_000):
+        engines[ts % 4].feed(Event("A", ts))
+    for engine in engines:
+        assert engine.busy_factor == 1.0
+        assert engine.stats["works"].busy_share == pytest.approx(0.25, abs=0.02)
+        assert engine.attenuation["works"] == 1.0
+
+
+def test_keys_with_their_own_order_see_the_load_of_all() -> None:
+    machine = Machine(cost=0.001)
+    engine = Engine(work(machine), by="key", order="key", time=machine.time)
+    for ts in range(0, 2_000, 20):
+        engine.feed([Event("A", ts, {"key": key}) for key in range(20)])
+    assert {stats.busy_factor for stats in engine.stats.values()} == {1.0}
+    assert engine.attenuation["works"] == 1.0
+
+
+def test_work_is_told_from_waiting_by_what_the_thread_computes() -> None:
+    """Of each second between two feeds, it computes 0.7; if it never waits, others had the rest."""
+    machine = Machine(cost=0.5)
+    waits = 0
+    meter = LoadMeter(machine.time, effort=lambda: (0.7 * round(machine.now / 1.5), waits))
+    engine = Engine(work(machine), attenuation=0.0, time=machine.time, load=meter)
+    for ts in range(20):
+        machine.now += 1.0
+        waits += 1
+        engine.feed(Event("A", ts))
+    assert engine.busy_factor == pytest.approx(0.8)
+    for ts in range(20, 40):
+        machine.now += 1.0
+        engine.feed(Event("A", ts))
+    assert engine.busy_factor == 1.0
+
+
+def test_a_call_that_fails_ends_the_work() -> None:
+    machine = Machine(cost=0.0)
+    engine = Engine(work(machine), time=machine.time)
+    with pytest.raises(ValueError, match="expected"):
+        engine.feed(Event("A", -1))
+    machine.now += 1.0
+    engine.feed(Event("A", 1))
+    assert engine.busy_factor == 0.0
+
+
+def test_a_real_engine_that_is_fed_flat_out_reads_that_it_is_saturated() -> None:
+    """Against a real clock, with the work of a source and a sink between the feeds."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(
+        lambda event: Event("b", event.ts) if event.ts % 7 == 0 else None,
+        on="A", emits="b", name="sevenths",
+    )  # fmt: skip
+    engine = Engine(hierarchy, zone=Zone(span=0.2))
+    written: list[str] = []
+    ts = 0
+    seen: list[Span] = []
+    while len(seen) < 3:
+        changes = engine.feed([Event("A", ts + i) for i in range(200)])
+        ts += 200
+        written += [str(change) for change in changes]
+        span = engine._spans.last
+        if not seen or span is not seen[-1]:
+            seen.append(span)
+    assert engine.busy_factor >= 0.95
+    assert engine.attenuation["sevenths"] == 1.0
 
 
 def test_the_busy_factor_is_a_share_of_the_span() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -328,6 +331,43 @@ def test_raising_the_attenuation_to_1_replays_nothing_that_was_not_handed_out_be
     follow(unit, Batch((Arrival("A", 0), Arrival("A", 10)), 0.5), log)
     follow(unit, Batch((Arrival("A", 11), Arrival("B", 10)), 1.0), log)
     assert log == [0, 1, 3, 2]
+
+
+@pytest.mark.parametrize("slack", ["largest", "decaying", "quantile", 0])
+@pytest.mark.parametrize("clock", [("A",), ("*",)])
+@pytest.mark.parametrize("seed", range(3))
+def test_speculation_ends_at_the_same_arrival_however_the_stream_is_cut(
+    slack: str | int, clock: tuple[str, ...], seed: int
+) -> None:
+    """Long enough for the unit to see that speculation is over, and to begin it again."""
+    r = random.Random(seed)
+    delays = [r.randrange(400) if r.random() < 0.2 else 0 for _ in range(4_000)]
+    arrived = sorted(range(4_000), key=lambda number: 5 * number + delays[number])
+    stream = [Arrival("B" if delays[n] else "A", 5 * n) for n in arrived]
+    attenuations = [0.0, 1.0, 1.0, 0.3, 1.0]
+    parts = [stream[low : low + 800] for low in range(0, 4_000, 800)]
+    batches = [
+        Batch(tuple(part[low : low + width]), attenuation)
+        for part, attenuation in zip(parts, attenuations, strict=True)
+        for width in [r.choice([37, 800])]
+        for low in range(0, 800, width)
+    ]
+    case = Case(tuple(batches), clock=clock, slack={"slack": slack})
+    for expected, got in side_by_side(case):
+        assert replace(got, released=[]) == replace(expected, released=[])
+
+
+def test_leaving_speculation_takes_no_more_steps_than_speculation() -> None:
+    """Each step costs as much as what is out; there must not be one per event."""
+    unit = OrderingUnit(clock="A", attenuation=0.0, min_slack=10_000)
+    stream = EventBatch(np.arange(20_000), np.zeros(20_000, np.int32), ("A",))
+    unit.feed(stream.part(0, 5_000))
+    unit.attenuation = 1.0
+    with patch.object(unit._loop, "run", wraps=unit._loop.run) as run:
+        for low in range(5_000, 20_000, 5_000):
+            unit.feed(stream.part(low, low + 5_000))
+    assert run.call_count <= 6
+    assert unit.stats.settled == 10_000
 
 
 def test_quantile_with_suspects_replays_nothing_that_was_not_handed_out_before() -> None:

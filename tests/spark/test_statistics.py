@@ -99,7 +99,7 @@ def test_readings_of_several_slots_are_put_together() -> None:
         remembered=2, history_bytes=200, late_by=0, released=3, handled=10, replays=1, replayed=4,
         snapshots=1, snapshot_bytes=9, retracted=1, late=0, errors=0,
         retraction="full: as configured", latency_provisional=4.0,
-        latency_final=None, waits_for=None, busy=0.5, busy_factor=0.1,
+        latency_final=None, waits_for=None, busy=0.5, busy_share=0.1, busy_factor=0.1,
     )  # fmt: skip
     other = msgspec.structs.replace(
         one, clock=None, slack=9, attenuation=1.0, handled=30, latency_provisional=8.0

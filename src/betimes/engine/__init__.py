@@ -5,6 +5,7 @@ from betimes.engine.attenuation import Zone
 from betimes.engine.detection import detect
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
+from betimes.engine.load import LoadMeter
 from betimes.engine.options import EngineOptions
 from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.engine.stats import DetectorStats
@@ -19,6 +20,7 @@ __all__ = [
     "EngineOptions",
     "Hierarchy",
     "HierarchyError",
+    "LoadMeter",
     "SnapshotModel",
     "Zone",
     "detect",

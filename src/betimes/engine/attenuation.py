@@ -1,23 +1,38 @@
 """How far to speculate: a control loop like TCP's congestion control (paper *speculation*, 4.4).
 
-Every `span` the busy factor, busy time / span, is compared with a target zone. Above it, the
-attenuation returns to 1 at once, and the value that was too low is remembered. Below it, the
-attenuation is halved until halving would bring it below the bisection line `(1 - last) / 2`; from
-there on it is lowered in small steps.
+Every `span` the busy factor (`load`) is compared with a target zone. Above it, the attenuation
+returns to 1 at once, and the value that was too low is remembered. Below it, the attenuation is
+halved until halving would bring it below the bisection line `(1 - last) / 2`; from there on it is
+lowered in small steps.
 
-Unlike in the paper, the stages of an engine share one machine. In each span, a stage takes a step
-only if the step fits into the free budget. The stages whose step saves the most latency for the
-events that pass through them come first, and the first of them always takes its step.
+Where this differs from Algorithm 3:
+
+* *The last minimum survives repeated overload.* The algorithm stores the attenuation whenever the
+  load is too high. In an overload of several spans that is 1 from the second span on; the line is
+  then 0, and what follows is halved all the way into the value that was too low.
+* *Below `LEAST`, the attenuation becomes 0.* Halving would never get there.
+* *Small steps end at 0*, where the algorithm would make it negative.
+* *One budget.* In the paper, each ordering unit controls itself. The stages of an engine share one
+  processor: if each took its step because there is room for one, all together would overload it. So
+  a stage takes a step only if the step fits into the free time. The stages whose step saves the
+  most latency for the events that pass through them come first, and the first of them always takes
+  its step. Above the zone, all of them back off.
+* *The busy factor is that of the whole loop*, not only of the detectors: what reads, sorts, routes
+  and writes events takes the same time away from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from betimes.engine.stats import StageCounts
+from betimes.engine.load import Load, Span
 from betimes.model.errors import OptionError
 from betimes.model.hints import known_options
+
+LEAST = 0.01
+"""A smaller attenuation is none."""
 
 
 @known_options
@@ -26,9 +41,30 @@ class Zone:
     """The busy factors to aim at, and how often to look."""
 
     low: float = 0.8
+    """Below this busy factor, there is room for more speculation."""
     high: float = 0.9
+    """Above this one, there is none at all."""
     step: float = 0.05
+    """By how much the attenuation is lowered where the load was once too high."""
     span: float = 0.5
+    """Seconds between two looks."""
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "step", "span"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise OptionError(f"expected {name} of a zone to be a number, got {name}={value!r}")
+        if not 0 < self.low <= self.high <= 1:
+            raise OptionError(
+                "expected a zone of busy factors with 0 < low <= high <= 1, got "
+                f"low={self.low!r}, high={self.high!r}; 1 is a loop that never pauses"
+            )
+        if not 0 < self.step <= 1:
+            raise OptionError(f"expected 0 < step <= 1 for a zone, got step={self.step!r}")
+        if not 0 < self.span < inf:
+            raise OptionError(
+                f"expected the span of a zone to be more than 0 seconds, got span={self.span!r}"
+            )
 
 
 class Attenuation:
@@ -60,51 +96,12 @@ class Attenuation:
         line = 0.0 if self._last is None else (1 - self._last) / 2
         if self._slow or target < line:
             target = self.value - self._zone.step
-        return 0.0 if target < 0.01 else target
+        return 0.0 if target < LEAST else target
 
     def advance(self) -> None:
         line = 0.0 if self._last is None else (1 - self._last) / 2
         self._slow = self._slow or self.value / 2 < line
         self.value = self.next()
-
-
-@dataclass(frozen=True)
-class Load:
-    """What a stage did in the last span."""
-
-    busy: float
-    replaying: float
-    released: int
-    slack: int
-
-    def __add__(self, other: Load) -> Load:
-        """The load of two stages of one detector, for different keys."""
-        return Load(
-            self.busy + other.busy,
-            self.replaying + other.replaying,
-            self.released + other.released,
-            max(self.slack, other.slack),
-        )
-
-
-class Meter:
-    """Measures what a stage does between two readings."""
-
-    def __init__(self, counts: StageCounts) -> None:
-        self._counts = counts
-        self._before = (0.0, 0.0, 0)
-        self.last: Load | None = None
-
-    def read(self, slack: int) -> Load:
-        counts, before = self._counts, self._before
-        self._before = (counts.busy, counts.replaying, counts.handled)
-        self.last = Load(
-            busy=counts.busy - before[0],
-            replaying=counts.replaying - before[1],
-            released=counts.handled - before[2],
-            slack=slack,
-        )
-        return self.last
 
 
 class AttenuationControl:
@@ -118,7 +115,6 @@ class AttenuationControl:
                 f"got attenuation={setting!r}"
             )
         self.zone = zone
-        self.busy_factor = 0.0
         self._stages = {name: Attenuation(zone) for name in names}
         self._fixed = 1.0 if self.adaptive else float(setting)
 
@@ -129,15 +125,14 @@ class AttenuationControl:
             for name, stage in self._stages.items()
         }
 
-    def update(self, loads: Mapping[str, Load], span: float) -> None:
-        """A span is over: judge the load, and take steps."""
-        self.busy_factor = sum(load.busy for load in loads.values()) / span
+    def update(self, loads: Mapping[str, Load], span: Span) -> None:
+        """A span is over: judge how busy the loop was, and take steps."""
         if not self.adaptive:
             return
-        budget = (self.zone.high - self.busy_factor) * span
+        budget = (self.zone.high - span.busy_factor) * span.seconds
         steps = self._affordable(loads, budget)
         for name, stage in self._stages.items():
-            stage.steer(self.busy_factor, step=name in steps)
+            stage.steer(span.busy_factor, step=name in steps)
 
     def _affordable(self, loads: Mapping[str, Load], budget: float) -> set[str]:
         """The stages whose next step fits into the budget; the first always does."""

@@ -23,6 +23,7 @@ from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
 from betimes.engine.keyed import KeyedOrder
+from betimes.engine.load import LoadMeter, Spans
 from betimes.engine.news.news import News
 from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
@@ -111,6 +112,8 @@ class Engine:
         What detectors start with: a `Calibration` or the file that holds one.
     time : time.perf_counter
         The wall clock that measures the load.
+    load : None
+        Tells how busy the loop is; engines that take turns in one thread share a `LoadMeter`.
     observers : ()
         Objects that watch the stages at work; see `Observer`.
     carry : None
@@ -133,6 +136,7 @@ class Engine:
         options: EngineOptions | None = None,
         *,
         time: Callable[[], float] = wall.perf_counter,
+        load: LoadMeter | None = None,
         observers: Sequence[Observer] = (),
         carry: Callable[[News], News] | None = None,
         **keywords: Any,
@@ -152,7 +156,12 @@ class Engine:
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
-        self._time = time
+        if load is None:
+            real = time is wall.perf_counter
+            load = LoadMeter(time) if real else LoadMeter(time, effort=None)
+        self.load = load
+        """How busy the loop is. What you do inside `with engine.load:` counts as work."""
+        self._spans = Spans(load)
         self.lock = Lock()
         self._changes = ChangeWriter()
         make = partial(
@@ -167,7 +176,6 @@ class Engine:
         if hierarchy.inputs is not None:
             self._expected &= set(hierarchy.inputs)
         self._set_control(self.options.attenuation)
-        self._span_began, self._span = time(), 0.0
         self.ignored: Counter[str] = Counter()
         """How many events no detector subscribes to, by type."""
         self._gather = self.options.unit is None
@@ -224,6 +232,12 @@ class Engine:
         With `blocks`, only the events of one source are in the order of their arrival, and each
         source may come as a block: nothing settles until every source of the batch was heard.
         """
+        with self.load:
+            changes = self._fed(events, blocks=blocks)
+            self._steer()
+        return changes
+
+    def _fed(self, events: Events, *, blocks: bool) -> ChangeBatch:
         self._check_open()
         if self._gathers(events):
             self._steer()
@@ -253,9 +267,7 @@ class Engine:
             raise
         if ignored:
             self.ignored.update(ignored)
-        changes = self._taken(lambda: self._order.take(readings))
-        self._steer()
-        return changes
+        return self._taken(lambda: self._order.take(readings))
 
     def _gathers(self, events: Events) -> bool:
         """Whether this is a single event that is as usual, and only has to wait."""
@@ -291,7 +303,8 @@ class Engine:
         `order="key"`, you can pass a mapping from keys to durations.
         """
         self._check_open()
-        return self._taken(lambda: self._order.advance(by))
+        with self.load:
+            return self._taken(lambda: self._order.advance(by))
 
     @alone
     def excuse(self, sources: Sequence[Any]) -> None:
@@ -313,7 +326,8 @@ class Engine:
             raise StreamEndedError("expected finish() to be called once, but it was called again")
         self._check_open()
         self._ended = True
-        return self._taken(lambda: self._order.finish(advance=advance))
+        with self.load:
+            return self._taken(lambda: self._order.finish(advance=advance))
 
     def _check_open(self) -> None:
         """Refuse to continue after the end, after an error, or with other detectors."""
@@ -375,11 +389,9 @@ class Engine:
 
     def _steer(self) -> None:
         """At the end of a span, let the control loop adjust the attenuation."""
-        now = self._time()
-        span = now - self._span_began
-        if span < self._control.zone.span:
+        span = self._spans.next(self._control.zone.span)
+        if span is None:
             return
-        self._span_began, self._span = now, span
         self._control.update(self._order.loads(), span)
         if self._control.adaptive:
             self._order.set_attenuation(self._control.values())
@@ -387,7 +399,12 @@ class Engine:
     @property
     def stats(self) -> dict[str, DetectorStats]:
         """Current readings of every detector; with order="key", one per detector and key."""
-        return self._order.stats(self._span)
+        return self._order.stats(self._spans.last)
+
+    @property
+    def busy_factor(self) -> float:
+        """The share of the last span that the loop was busy; see `LoadMeter`."""
+        return self._spans.last.busy_factor
 
     # Checkpoints
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.attenuation import Load
 from betimes.engine.budget import Budget
+from betimes.engine.load import Load, Span
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
 from betimes.model import Duration, EventBatch, OptionError, microseconds
@@ -112,7 +112,7 @@ class KeyedOrder:
         """None: every key has its own clock."""
         return None
 
-    def stats(self, span: float) -> dict[str, DetectorStats]:
+    def stats(self, span: Span) -> dict[str, DetectorStats]:
         return {
             f"{name} {key}": reading
             for key, order in self.keys.items()

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from betimes.engine.attenuation import Load
 from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter, Reporter
 from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.load import Load, Span
 from betimes.engine.news.ledger import Ledger
 from betimes.engine.news.news import News
 from betimes.engine.news.wiring import news_for
@@ -302,8 +302,8 @@ class SharedOrder:
         known = [clock for clock in clocks if clock is not None]
         return min(known) if len(known) == len(clocks) else None
 
-    def stats(self, span: float) -> dict[str, DetectorStats]:
-        """Readings by detector; `span` is the time that the loads cover."""
+    def stats(self, span: Span) -> dict[str, DetectorStats]:
+        """Readings by detector; the loads are those of `span`."""
         self._flush()
         return {name: stage.stats(span) for name, stage in self.stages.items()}
 

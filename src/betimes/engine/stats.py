@@ -74,8 +74,10 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """If the stream has sources: the slowest of those that count; nothing settles without it."""
     busy: float
     """Seconds spent in this stage."""
+    busy_share: float
+    """Share of the last span that was spent in this stage."""
     busy_factor: float
-    """Share of the last span that the stage was busy."""
+    """Share of the last span that the whole loop was busy: all stages, and all around them."""
 
     def __repr__(self) -> str:
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
@@ -85,5 +87,6 @@ class DetectorStats(msgspec.Struct, frozen=True):
             latency = getattr(self, name)
             shown[name] = "None" if latency is None else readable(latency)
         shown["busy"] = readable(1e6 * self.busy)
+        shown["busy_share"] = f"{self.busy_share:.2g}"
         shown["busy_factor"] = f"{self.busy_factor:.2g}"
         return f"DetectorStats({', '.join(f'{name}={text}' for name, text in shown.items())})"

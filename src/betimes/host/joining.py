@@ -23,7 +23,7 @@ def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
 
 _SUMS = (
     "buffered", "waiting", "remembered", "history_bytes", "released", "handled", "replays",
-    "replayed", "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy",
+    "replayed", "snapshots", "snapshot_bytes", "retracted", "late", "errors", "busy", "busy_share",
 )  # fmt: skip
 
 

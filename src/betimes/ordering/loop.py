@@ -55,17 +55,17 @@ def _net(steps: list[Step]) -> tuple[Ints, Ints]:
     it counts as released only, in its right place.
     """
     since = NOTHING
-    places: dict[int, int] = {}
     for step in steps:
-        replayed = step.replayed.copy()
-        if replayed.shape[1]:
-            since = since[:, ~np.isin(since[kernel.ROW], replayed[kernel.ROW])]
-            again = np.flatnonzero(replayed[kernel.AT] < 0)
-            rows = replayed[kernel.ROW, again].tolist()
-            replayed[kernel.AT, again] = [places.get(row, -1) for row in rows]
-        handed = np.concatenate((replayed, step.released), axis=1)
-        places.update(zip(handed[kernel.ROW].tolist(), handed[kernel.AT].tolist(), strict=True))
-        since = np.concatenate((since, handed), axis=1)
+        replayed = step.replayed
+        if since.shape[1] and replayed.shape[1]:
+            replayed = replayed.copy()
+            _, before, again = np.intersect1d(
+                since[kernel.ROW], replayed[kernel.ROW], assume_unique=True, return_indices=True
+            )
+            places = replayed[kernel.AT, again]
+            replayed[kernel.AT, again] = np.where(places < 0, since[kernel.AT, before], places)
+            since = np.delete(since, before, axis=1)
+        since = np.concatenate((since, replayed, step.released), axis=1)
     old = np.flatnonzero(since[kernel.AT] < 0)
     end = int(old[-1]) + 1 if len(old) else 0
     return since[:, end:], since[:, :end]
@@ -129,6 +129,25 @@ class Loop:
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
         self.clocks = None if quiet is None else Clocks(quiet, state, floats, self.window)
 
+    @property
+    def attenuation(self) -> float:
+        """The share of the slack to wait."""
+        return self.floats.item(kernel.ATTENUATION)
+
+    @attenuation.setter
+    def attenuation(self, value: float) -> None:
+        before, self.floats[kernel.ATTENUATION] = self.attenuation, value
+        if value < 1.0:
+            self.state[kernel.LOOK] = kernel.FAR
+        elif before < 1.0:
+            kernel.look(self.state)
+
+    @property
+    def next_look(self) -> int:
+        """After how many more arrivals it looks whether speculation is over."""
+        left: int = self.state.item(kernel.LOOK) - self.state.item(kernel.ARRIVALS)
+        return left if left > 0 else kernel.FAR
+
     def run(
         self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None = None
     ) -> Step:
@@ -139,7 +158,7 @@ class Loop:
         n = len(ts)
         if n == 0:  # Without arrivals nothing happens, even if the attenuation was lowered.
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
-        if n > _CHUNK and self.floats[kernel.ATTENUATION] >= 1.0:
+        if n > _CHUNK and not self.state.item(kernel.LOOK):
             return self._run_in_chunks(types, ts, codes, heads, origin)
         self._make_room(n)
         out, side = self._out, self._side
@@ -228,9 +247,10 @@ class Loop:
         Later, a clock event may be in doubt, measure a delay for which the slack has to grow, or
         release an event. Other policies change the slack as time passes.
         """
-        item, attenuation = self.state.item, self.floats.item(kernel.ATTENUATION)
+        item, attenuation = self.state.item, self.attenuation
         held, released = item(kernel.SIZE), item(kernel.RELEASED)
-        if not self._learns_at_delays or self.suspects or (released and attenuation >= 1.0):
+        leaving = attenuation >= 1.0 and item(kernel.LOOK)
+        if not self._learns_at_delays or self.suspects or leaving:
             return NO_STILLNESS
         hold, oldest = kernel.holding_time(attenuation, self.slack), item(kernel.OLDEST_WAITING)
         until = self.clock + item(kernel.MAX_SKEW)

@@ -41,6 +41,10 @@ def _check_loop(kept: dict[str, Any], loop: Loop, types: int) -> None:
     require(few or loop.clocks is not None, "there are too many suspects")
     held = array(kept["held"], np.int64, (kernel.CODE + 1, None), "the buffer")
     require(0 <= state[kernel.RELEASED] <= held.shape[1], "more is released than there is")
+    look = state[kernel.LOOK]
+    require(
+        look > state[kernel.ARRIVALS] or look == state[kernel.RELEASED] == 0, "it looks too late"
+    )
     require((np.diff(held[kernel.TS]) >= 0).all(), "the buffer is not sorted")
     indices(held[kernel.CODE], types, "the types of the buffer")
     indices(held[kernel.ROW], int(state[kernel.ARRIVALS]), "the rows of the buffer")

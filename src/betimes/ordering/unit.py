@@ -143,13 +143,13 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def attenuation(self) -> float:
         """The share of the slack to wait: 1 = pure buffering, 0 = no waiting."""
-        return float(self._loop.floats[kernel.ATTENUATION])
+        return self._loop.attenuation
 
     @attenuation.setter
     def attenuation(self, value: float) -> None:
         if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value <= 1):
             raise OptionError(f"expected attenuation to be from 0 to 1, got attenuation={value!r}")
-        self._loop.floats[kernel.ATTENUATION] = value
+        self._loop.attenuation = value
 
     def feed(
         self,
@@ -316,8 +316,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         if self._state[kernel.UPDATES] < 2:
             moves = self._types.table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
             high = min(high, low + int(moves.argmax()) + 1) if moves.any() else high
-        if self._state[kernel.RELEASED] and self.attenuation >= 1.0:
-            return min(high, low + 1)
+        high = min(high, low + self._loop.next_look)
         for block in (self._learner, self._offsetter):
             if block is not None:
                 high = min(high, low + block.missing)

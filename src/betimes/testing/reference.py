@@ -89,7 +89,8 @@ class ReferenceUnit:
         self.clock_types = clock
         self.on = on
         self.policy = policy or SlackPolicy()
-        self.attenuation = attenuation
+        self.look: float = 0
+        self._attenuation = 1.0
         self.max_skew = max_skew
         self.learned = Learned(slack=self.policy.min)
         self.buffer: list[Item] = []
@@ -98,6 +99,24 @@ class ReferenceUnit:
         self.suspects: list[Item] = []
         self.arrivals = 0
         self.updates = self.contradictions = 0
+        self.attenuation = attenuation
+
+    @property
+    def attenuation(self) -> float:
+        """The share of the slack to wait."""
+        return self._attenuation
+
+    @attenuation.setter
+    def attenuation(self, value: float) -> None:
+        before, self._attenuation = self._attenuation, value
+        if value < 1:
+            self.look = math.inf
+        elif before < 1:
+            self._look()
+
+    def _look(self) -> None:
+        """Speculation is over when nothing is out that is not settled; otherwise look again."""
+        self.look = self.arrivals + max(self.released, 256) if self.released else 0
 
     def feed(
         self, type: str, ts: int, *, head_start: int = 0, notice: bool = False, offset: int = 0
@@ -109,7 +128,7 @@ class ReferenceUnit:
         time = ts + offset
         rejected, suspect = self._judge(event, time) if clock_event else ([], False)
         late = wanted and ts < self.settled_top
-        speculating = self.attenuation < 1 or self.released > 0
+        speculating = self.look > 0
         last = self.buffer[self.released - 1] if self.released else (-1, -1, "")
         if (wanted or notice) and not suspect:
             self._note(event, head_start, notice)
@@ -133,6 +152,8 @@ class ReferenceUnit:
             self.contradictions = self.contradictions + 1 if behind else 0
             if self.contradictions == 3:
                 row.settled = row.settled + self._restart()
+        if self.arrivals == self.look:
+            self._look()
         return row
 
     def _restart(self) -> list[Item]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.engine.attenuation import Load, Meter
+from betimes.engine.load import Load, Span, StageMeter
 from betimes.engine.news.making import OutputMaker
 from betimes.engine.news.news import Heard, News, Void
 from betimes.engine.news.outputs import NO_OUTPUTS, TS, Outputs
@@ -87,7 +87,7 @@ class Stage:
         self._certain_below = CertainBelow()
         self._observers = tuple(observers)
         self._time = time
-        self._load = Meter(self.counts)
+        self._load = StageMeter(self.counts)
         self._lateness = Lateness(options.late, node, self.counts)
         self._outputs = OutputMaker(node, level, options)
         self._failures = Failures.of(options)
@@ -373,8 +373,8 @@ class Stage:
         """What the stage did since the last call."""
         return self._load.read(self.unit.stats.slack)
 
-    def stats(self, span: float) -> DetectorStats:
-        """Readings; `span` is the time that the last load covers."""
+    def stats(self, span: Span) -> DetectorStats:
+        """Readings; the last load is that of `span`."""
         unit, counts = self.unit.stats, self.counts
         snapshots, snapshot_bytes = self.tactic.snapshots()
         return DetectorStats(
@@ -402,7 +402,8 @@ class Stage:
             latency_final=counts.final_latency / counts.finals if counts.finals else None,
             waits_for=unit.waits_for,
             busy=counts.busy,
-            busy_factor=self._load.last.busy / span if self._load.last else 0.0,
+            busy_share=self._load.last.busy / span.seconds if self._load.last else 0.0,
+            busy_factor=span.busy_factor,
         )
 
     # Checkpoints

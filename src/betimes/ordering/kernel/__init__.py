@@ -25,6 +25,9 @@ had been fed one by one:
   after it that was released is replayed. The event settles at the first clock update at or after
   its arrival with `ts + slack <= clock`, and so never before its own delay was measured.
 
+When the attenuation is raised to 1, the rule for less stays in force until a *look* finds that
+nothing is out any more that is not settled (`batch.look`).
+
 Invariant: the events in the buffer that are released but not settled are a prefix of the buffer.
 
 The quantile policy learns from what each event *needed*: the smallest slack with which nothing
@@ -40,7 +43,7 @@ instead of `path`; everything else is the same.
 `layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
 
-from betimes.ordering.kernel.batch import feed, feed_sources
+from betimes.ordering.kernel.batch import feed, feed_sources, look
 from betimes.ordering.kernel.holding import holding_time, holding_times
 from betimes.ordering.kernel.sources import (
     EXPECTED,
@@ -58,7 +61,7 @@ from betimes.ordering.kernel.sources import (
 from betimes.ordering.kernel.layout import (  # isort: skip
     ABOVE, ALLOWANCE, ARRIVALS, AT, ATTENUATION, BASE, BUCKETS, BUFFERED, CLOCK, CODE, CONFIRM,
     COUNT, CUT, DECAY, FAR, FEW, FIRST_ALLOWANCE, FLOOR, FLOOR_LEFT, FRONTIER, GAIN, GAIN_BITS,
-    HEAD, LEARNED, LEARNED_FLOATS, MARGIN, MAX_LATE, MAX_SKEW, MAX_SLACK, MEASURED, MIN_SLACK,
+    HEAD, LEARNED, LEARNED_FLOATS, LOOK, MARGIN, MAX_LATE, MAX_SKEW, MAX_SLACK, MEASURED, MIN_SLACK,
     NEVER, NOTICE, NOW, N_FLOATS, N_LATE, N_REJECTED, N_RELEASED, N_REPLAYED, N_SETTLED, N_STATE,
     OFFSET, OLDEST_NOTICE, OLDEST_WAITING, PASSED, PASSED_TOP, PEAK, POLICY, RELEASED, ROLE,
     ROW, SETTLED_TO, SETTLED_TOP, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1, TOP, TOTAL, TS,
@@ -69,11 +72,11 @@ __all__ = [
     "ABOVE", "ALLOWANCE", "ARRIVALS", "AT", "ATTENUATION", "BASE", "BUCKETS", "BUFFERED", "CLOCK",
     "CODE", "CONFIRM", "COUNT", "CUT", "DECAY", "EXPECTED", "FAR", "FEW", "FIRST_ALLOWANCE",
     "FLOOR", "FLOOR_LEFT", "FRONTIER", "GAIN", "GAIN_BITS", "HEAD", "LEARNED", "LEARNED_FLOATS",
-    "LIVING", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK", "NEVER",
-    "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS", "N_REJECTED", "N_RELEASED",
-    "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING", "ORDINARY",
-    "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW", "SETTLED_TO",
-    "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "SLOWEST", "STANDING", "SUSPECTS", "SUSPECT_1", "TOP",
-    "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources",
-    "holding_time", "holding_times", "set_leaves",
+    "LIVING", "LOOK", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK",
+    "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS", "N_REJECTED",
+    "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING",
+    "ORDINARY", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW",
+    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "SLOWEST", "STANDING", "SUSPECTS",
+    "SUSPECT_1", "TOP", "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed",
+    "feed_sources", "holding_time", "holding_times", "look", "set_leaves",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from betimes.model.compiling import compiled
 from betimes.ordering.kernel.buffer import find_successors, merge, sort_few, take_out
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, ATTENUATION, Codes, FEW, Floats, HEAD, Ints, NOW, N_LATE, N_REJECTED,
+    ARRIVALS, Codes, FEW, Floats, HEAD, Ints, LEAST_LOOK, LOOK, NOW, N_LATE, N_REJECTED,
     N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
     QUANTILE, RELEASED, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
 )  # fmt: skip
@@ -63,6 +63,18 @@ def feed_sources(
 
 
 @compiled
+def look(state: Ints) -> None:
+    """Attenuation 1 after less: buffer if nothing is out that is not settled, else look again.
+
+    Until then, events are still released by the rule of speculation. How long that takes depends on
+    nothing but arrivals, so it is the same for every cut of the stream; and since a look comes only
+    after as many arrivals as are out, batches are rarely cut for it.
+    """
+    out = state[RELEASED]
+    state[LOOK] = state[ARRIVALS] + max(out, LEAST_LOOK) if out else 0
+
+
+@compiled
 def _take_in(
     state: Ints, types: Ints, buffer: Ints, ts: Ints, codes: Codes, order: Ints,
     work: Ints, links: Ints, side: Ints,
@@ -98,7 +110,7 @@ def _give_out(
     if side[0, 0]:
         take_out(state, buffer, side[0])
     top = state[SETTLED_TOP]
-    in_time = floats[ATTENUATION] >= 1.0 and state[RELEASED] == 0
+    in_time = state[LOOK] == 0
     if in_time:
         release_in_time(state, buffer, path, out[0], start)
     else:
@@ -112,6 +124,8 @@ def _give_out(
     state[N_REJECTED] += side[0, 0]
     state[N_LATE] += side[1, 0]
     state[ARRIVALS] += n
+    if state[LOOK] == state[ARRIVALS]:
+        look(state)
     return (
         state[OUT_RELEASED], state[OUT_REPLAYED], -1 if in_time else state[OUT_SETTLED],
         side[0, 0], side[1, 0], state[SUSPECTS], state[HEAD] + state[SIZE],

@@ -41,6 +41,9 @@ FIRST_ALLOWANCE, ENOUGH, LEAST, MOST = 7.0, 12.0, -30.0, 50.0
 """The account of late events: its first balance, the balance from which `max_late` may be used in
 full, and its limits."""
 
+LEAST_LOOK = 256
+"""How many arrivals there are at least between two looks whether speculation is over."""
+
 # Roles of a type, as bits.
 CLOCK, MEASURED, BUFFERED, NOTICE, SILENT = 1, 2, 4, 8, 16
 
@@ -53,10 +56,10 @@ LARGEST, DECAYING, QUANTILE = 0, 1, 2
     SEEN, GAIN, GAIN_LEFT, TOTAL, CUT, ABOVE, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
     SUSPECTS, SUSPECT_1, SUSPECT_2,
     FRONTIER, SETTLED_TO, SETTLED_TOP,
-    HEAD, SIZE, RELEASED, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
+    HEAD, SIZE, RELEASED, LOOK, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
     ARRIVALS, UPDATES, N_RELEASED, N_SETTLED, N_LATE, N_REJECTED, N_REPLAYED, PEAK,
     N_STATE,
-) = range(43)  # fmt: skip
+) = range(44)  # fmt: skip
 
 LEARNED = slice(NOW, SUSPECTS)
 """What the unit has learned from the stream: clock, slack, and what they follow from."""

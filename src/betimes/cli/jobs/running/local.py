@@ -8,7 +8,7 @@ the changes that the engine makes when the stream ends. Signals are handled betw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 import pyarrow as pa
@@ -110,16 +110,28 @@ class LocalJob:
         source = self._job.source
         if self._stop:
             return True
-        for table, position in self._source.batches(self._saved.position, source.batch_rows):
+        batches = self._source.batches(self._saved.position, source.batch_rows)
+        while True:
             began = self._clock()
-            changes = self._host.feed(table, now=self._now())
-            self._write(changes, rows=len(table), position=position)
-            if self._is_time_to_save():
-                self._save()
-            self._progress.show(self.reading)
-            if self._pause(len(table), began) or self._stop:
+            # Source, sink and checkpoint take time away from the engine: that limits speculation.
+            with self._host.engine.load:
+                rows = self._take_batch(batches)
+            if not rows:
+                return False
+            if self._pause(rows, began) or self._stop:
                 return True
-        return False
+
+    def _take_batch(self, batches: Iterator[tuple[pa.Table, Position]]) -> int:
+        """Take one batch from the source to the sink; returns how many rows it had."""
+        table, position = next(batches, (None, None))
+        if table is None or position is None:
+            return 0
+        changes = self._host.feed(table, now=self._now())
+        self._write(changes, rows=len(table), position=position)
+        if self._is_time_to_save():
+            self._save()
+        self._progress.show(self.reading)
+        return len(table)
 
     def _is_time_to_save(self) -> bool:
         """Whether a checkpoint is due: as configured, or as often as its cost allows."""
