@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.engine import Engine, Events
+from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.intake import Events
 from betimes.engine.options import EngineOptions, signature
 from betimes.model import EventError, OptionError
 from betimes.model.batch import EventBatch

@@ -7,21 +7,18 @@ key.
 
 from __future__ import annotations
 
-import logging
 import time as wall
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from betimes.engine.attenuation import AttenuationControl
 from betimes.engine.budget import Budget
 from betimes.engine.changes import ChangeWriter
 from betimes.engine.hierarchy import Hierarchy, HierarchyError
+from betimes.engine.intake import Events, Intake
 from betimes.engine.keyed import KeyedOrder
 from betimes.engine.load import LoadMeter, Spans
 from betimes.engine.news.news import News
@@ -31,33 +28,23 @@ from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.model import (
     Duration,
-    Event,
-    EventBatch,
-    EventError,
     OptionError,
     StreamEndedError,
-    times,
 )
 from betimes.model.calls import alone
 from betimes.model.change import ChangeBatch, Parts
 from betimes.model.codec import CheckpointError, dumps, loads, sealed, unsealed
 from betimes.model.coded import Coded
 from betimes.model.detector import DetectorError
-from betimes.model.event import RESERVED
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.hints import known_options
 from betimes.model.identity import Identity
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
-from betimes.ordering.clock import EVERY
-
-_log = logging.getLogger("betimes")
 
 FORMAT = 7
 """Layout of a checkpoint; any other layout is refused."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
-
-Events = EventBatch | pa.Table | pa.RecordBatch | Iterable[Event] | Event
 """What `feed` takes."""
 
 
@@ -171,19 +158,10 @@ class Engine:
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make, budget) if self.options.order == "key" else make()
         )
-        self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
-        self._expected = self._used - RESERVED
-        if hierarchy.inputs is not None:
-            self._expected &= set(hierarchy.inputs)
+        self._intake = Intake(hierarchy, self.options.unit)
         self._set_control(self.options.attenuation)
-        self.ignored: Counter[str] = Counter()
-        """How many events no detector subscribes to, by type."""
-        self._gather = self.options.unit is None
-        """Whether times are what they seem, so that events may be taken as they are."""
         self._wasteful: frozenset[bytes] = frozenset()
         """Volumes of checkpoints of which too little is used."""
-        self._judged_unit = False
-        """Whether times were seen that show their unit."""
         self._broken: BaseException | None = None
         self._ended = False
 
@@ -196,6 +174,11 @@ class Engine:
         count = self._changes.seq
         changes = "1 change" if count == 1 else f"{count:,} changes"
         return f"Engine({names}; {state}, {changes}, attenuation {setting})"
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """How many events no detector subscribes to, by type."""
+        return self._intake.ignored
 
     @property
     def rejected(self) -> int:
@@ -240,60 +223,30 @@ class Engine:
     def _fed(self, events: Events, *, blocks: bool) -> ChangeBatch:
         self._check_open()
         if self._gathers(events):
-            self._steer()
             return ChangeBatch([])
-        rows: list[Event] | None = None
-        if type(events) is Event:
-            rows = [events] if type(events.ts) is int else None
-        elif type(events) is EventBatch:
-            pass
-        elif isinstance(events, list):
-            rows = events
-        elif isinstance(events, Iterator | set | tuple | deque):
-            events = rows = list(events)
-        unit = self.options.unit
-        batch = EventBatch.of(events, unit=unit)
-        if unit is None:
-            self._doubt_unit(batch)
-        else:
-            rows = None  # their times may count something else
+        batch, rows = self._intake.batch(events)
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
-        ignored = self._check_types(batch)
+        unread = self._intake.unread(batch)
         try:
             readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
         except DetectorError as error:
             self._broken = error
             raise
-        if ignored:
-            self.ignored.update(ignored)
+        if unread:
+            self.ignored.update(unread)
         return self._taken(lambda: self._order.take(readings))
 
     def _gathers(self, events: Events) -> bool:
         """Whether this is a single event that is as usual, and only has to wait."""
-        event: Any = events
-        if type(event) is list and len(event) == 1:
-            event = event[0]
-        if type(event) is not Event or not self._gather:
-            return False
-        ts, name = event.ts, event.type
-        usual = type(ts) is int and type(name) is str and type(event.payload) is dict
-        if not (usual and 0 <= ts <= times.LAST and name in self._expected):
+        event = self._intake.single(events)
+        if event is None:
             return False
         try:
             return self._order.gather(event)
         except BaseException as error:
             self._broken = error
             raise
-
-    def _doubt_unit(self, batch: EventBatch) -> None:
-        """Say so if the first times of the stream look as if they counted another unit."""
-        if self._judged_unit or not len(batch):
-            return
-        self._judged_unit = True
-        doubt = times.doubt(int(batch.ts.min()), int(batch.ts.max()))
-        if doubt is not None:
-            _log.warning("%s", doubt)
 
     @alone
     def advance(self, by: Duration | Mapping[Any, Duration]) -> ChangeBatch:
@@ -362,30 +315,6 @@ class Engine:
         except BaseException as error:
             self._broken = error
             raise
-
-    def _check_types(self, batch: EventBatch) -> dict[str, int]:
-        """Refuse types that are not declared as inputs; count events that no detector reads."""
-        ignored: dict[str, int] = {}
-        if self._expected.issuperset(batch.types):
-            return ignored
-        for name in RESERVED.intersection(batch.types):
-            raise EventError(
-                f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' own, "
-                f"got an event of type {name!r}; rename the type, or filter such events out"
-            )
-        inputs = self.hierarchy.inputs
-        if inputs is None and EVERY in self._used:
-            return ignored
-        counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
-        for name, count in zip(batch.types, counts, strict=True):
-            if count and inputs is not None and name not in inputs:
-                raise EventError(
-                    f"expected events of the types {list(inputs)} (inputs=), got {name!r}; declare "
-                    "it there, or filter such events out"
-                )
-            if count and not self._used.intersection((name, EVERY)):
-                ignored[name] = count
-        return ignored
 
     def _steer(self) -> None:
         """At the end of a span, let the control loop adjust the attenuation."""
@@ -463,7 +392,7 @@ class Engine:
         try:
             self._changes.seq, self._ended = kept["seq"], kept["ended"]
             self._changes.rejected, ignored = kept["aside"]
-            self.ignored = Counter(ignored)
+            self._intake.resume(ignored)
             self._order.resume(kept["order"], VolumeReader(kept["volumes"], volumes))
         except Exception as error:
             # Its checksum is right, so somebody has put it together, or a detector refuses it.
@@ -471,4 +400,3 @@ class Engine:
             if isinstance(error, CheckpointError):
                 raise
             raise CheckpointError(f"{what} does not fit together: {error!r}; {instead}") from error
-        self._judged_unit = True
