@@ -382,10 +382,13 @@ class Loop:
 def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     """The indices of the events to be buffered, sorted by (ts, arrival)."""
     buffered = (types[kernel.ROLE] & kernel.BUFFERED).astype(bool)
-    if buffered.all():
+    others = (~buffered).nonzero()[0]
+    if not len(others):
         return ts.argsort(kind="stable")
-    mine: Ints = buffered.take(codes).nonzero()[0]
-    return mine[ts[mine].argsort(kind="stable")] if len(mine) > 1 else mine
+    # To compare codes is so much faster than to look them up that it pays in the common case.
+    mine: Ints
+    mine = (codes != others[0] if len(others) == 1 else buffered.take(codes)).nonzero()[0]
+    return mine.take(ts.take(mine).argsort(kind="stable")) if len(mine) > 1 else mine
 
 
 def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
