@@ -16,6 +16,9 @@ been fed exactly what the head says, so it is in exactly that state; any other i
 rebuilt from base and log. A batch that runs again therefore begins where the first attempt began,
 whatever happened to that, and gives the same rows. The attenuation does depend on the load, so it
 is decided after each batch for the next one, and stored with that one in the log.
+
+The load is how long the host works, against the time from one batch to the next. What shares the
+processor with it, or waits for it, is known only outside; see `Around`.
 """
 
 from __future__ import annotations
@@ -83,12 +86,24 @@ class Entry(msgspec.Struct, tag="batch"):
     """How many rows of the input were read for it."""
 
 
+class Around(msgspec.Struct, frozen=True):
+    """What is known outside of a host about the load."""
+
+    busy: float = 0.0
+    """The busy factor of all that the host is a part of; 0 if it is not known."""
+    sharing: float = 1.0
+    """How many hosts share a processor, and take turns."""
+
+
 class Base(msgspec.Struct, tag="base"):
     """A saved host; it includes the batches before this number."""
 
     number: int
     token: bytes
     host: HostState
+
+
+ALONE = Around()
 
 
 class Rebase(msgspec.Struct):
@@ -165,11 +180,11 @@ class LoggedHost:
             fed = entry.number + (not isinstance(entry, Base))
         require(token in (None, self.token), "the log of a slot does not end where its head does")
 
-    def feed(self, head: Head, entry: Entry) -> Fed:
+    def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self._apply(entry)
-        steered = self._steer(head.attenuation, began, self._clock())
+        steered = self._steer(head.attenuation, began, self._clock(), around)
         written = stored(entry)
         self.token = _next(head.token, written)
         after = Head(
@@ -206,13 +221,14 @@ class LoggedHost:
             tables.append(self._host.pass_time(entry.now, entry.idle))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
-    def _steer(self, attenuation: float, began: float, ended: float) -> float:
+    def _steer(self, attenuation: float, began: float, ended: float, around: Around) -> float:
         """The attenuation for the next batch: as low as the time between batches allows."""
         before, self._began = self._began, began
         if not self.adaptive or before is None or began <= before:
             return attenuation
         self._steering.value = attenuation
-        self._steering.steer((ended - began) / (began - before))
+        own = (ended - began) / (began - before)
+        self._steering.steer(max(own * around.sharing, around.busy))
         return self._steering.value
 
 

@@ -34,9 +34,9 @@ def is_plain(place: str) -> bool:
     return _PLAIN.fullmatch(place) is not None
 
 
-def is_remote(df: DataFrame) -> bool:
-    """Whether a DataFrame belongs to a session of Spark Connect."""
-    return type(df).__module__.startswith("pyspark.sql.connect.")
+def is_remote(spark: DataFrame | SparkSession) -> bool:
+    """Whether a session, or the one that a DataFrame belongs to, is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from betimes.model.hints import known_options
+from betimes.spark.query.places import is_remote
+from betimes.spark.telemetry.load import SHARING
 
 _STATE = "spark.sql.streaming.stateStore"
 
@@ -111,6 +113,8 @@ def query_settings(
     """
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
     wanted[NO_DATA] = str(idle).lower()
+    if not is_remote(spark):
+        wanted[SHARING] = str(max(1.0, slots / spark.sparkContext.defaultParallelism))
     if narrow:
         # Below this limit, Spark computes the bytes of the batch after each row, which is a large
         # part of what it costs to hand a row of numbers to Python.

@@ -30,6 +30,7 @@ from betimes.spark.query.sinks import (
     console_sink,
     write_all,
 )
+from betimes.spark.telemetry.load import TriggerLoad
 
 LOOK = 500_000
 """Microseconds between the micro-batches of a query that has to notice silence."""
@@ -166,11 +167,19 @@ def _start(
     available_now: bool,
 ) -> StreamingQuery:
     rows = published(changes, changes)
+    load = TriggerLoad(paced=every is not None or bool(job.idle))
+    tells = job.options.adaptive and not is_remote(changes)
+
+    def take(rows: DataFrame, batch: int) -> None:
+        if tells:
+            load.tell(rows.sparkSession)
+        write_all(sinks, rows, batch)
+
     writer = rows.writeStream.outputMode("append").option("checkpointLocation", guard.query)
     if len(sinks) == 1 and isinstance(sinks[0], NoSink):
         writer = writer.format("noop")
     else:
-        writer = writer.foreachBatch(lambda rows, batch: write_all(sinks, rows, batch))
+        writer = writer.foreachBatch(take)
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif every is not None or job.idle:
@@ -180,4 +189,7 @@ def _start(
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
     session, idle = changes.sparkSession, bool(job.idle)
     with query_settings(session, job.slots, idle=idle, narrow=job.narrow):
-        return writer.start()
+        query = writer.start()
+    if tells:
+        load.query = query
+    return query

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from betimes.host.log import Entry, Fed, Head, LoggedHost
+from betimes.host.log import ALONE, Around, Entry, Fed, Head, LoggedHost
 from betimes.spark.job import Job
 from betimes.spark.telemetry.readings import Teller
 
@@ -32,7 +32,7 @@ class LiveEngine(LoggedHost):
         live.rebuild(log, head.token, volumes)
         return live
 
-    def feed(self, head: Head, entry: Entry) -> Fed:
+    def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
-        fed = super().feed(head, entry)
+        fed = super().feed(head, entry, around)
         return replace(fed, changes=self._teller.told(fed.changes, self.engine, entry.seen))

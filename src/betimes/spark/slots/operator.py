@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from betimes.host.log import Entry, Head, Rebase, first_head, read_head
+from betimes.host.log import Around, Entry, Head, Rebase, first_head, read_head
 from betimes.model.fitting import stored
 from betimes.spark.intake.packing import PACKED, packer, put_back
 from betimes.spark.intake.routing import ROUTE, slot_of
@@ -24,6 +24,7 @@ from betimes.spark.job import Job
 from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.relay import Alive, key_of
 from betimes.spark.slots.rows import change_schema
+from betimes.spark.telemetry.load import told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,10 +77,11 @@ class SlotProcessor(StatefulProcessor):
         seen = sum(stream.seen for stream in streams)
         entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
         name = key_of(job.identity.digest, slot)
-        fed = _alive.feed(name, head, entry)
+        around = Around(*told())
+        fed = _alive.feed(name, head, entry, around)
         if fed is None:
             live = self._build(slot, None if note is None else head)
-            fed = _alive.feed_own(name, live, head, entry)
+            fed = _alive.feed_own(name, live, head, entry, around)
             _alive.announce(name)
         if fed.base is not None:
             self._rebase(fed.base)

@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.host.log import Entry, Fed, Head, Rebase
+from betimes.host.log import ALONE, Around, Entry, Fed, Head, Rebase
 from betimes.spark.intake.packing import as_stream
 from betimes.spark.slots.live import LiveEngine
 
@@ -54,6 +54,7 @@ class Request(msgspec.Struct):
     key: str
     head: Head
     entry: Entry
+    around: Around
 
 
 class Alive:
@@ -65,16 +66,18 @@ class Alive:
         self._folder: Path | None = None
         self._pid = 0
 
-    def feed(self, key: str, head: Head, entry: Entry) -> Fed | None:
+    def feed(self, key: str, head: Head, entry: Entry, around: Around = ALONE) -> Fed | None:
         """Feed a batch to the engine, wherever it lives; None if it lives nowhere."""
         live = self._take(key, head.token)
         if live is not None:
-            return self.feed_own(key, live, head, entry)
-        return self._ask(Request(key, head, entry))
+            return self.feed_own(key, live, head, entry, around)
+        return self._ask(Request(key, head, entry, around))
 
-    def feed_own(self, key: str, live: LiveEngine, head: Head, entry: Entry) -> Fed:
+    def feed_own(
+        self, key: str, live: LiveEngine, head: Head, entry: Entry, around: Around = ALONE
+    ) -> Fed:
         """Feed an engine and keep it. After a failure it is not kept: it may be in any state."""
-        fed = live.feed(head, entry)
+        fed = live.feed(head, entry, around)
         with self._lock:
             self._engines[key] = live
             while len(self._engines) > MOST_ALIVE:
@@ -149,7 +152,7 @@ class Alive:
                 if live is None:
                     _send(line, b"")
                     return
-                fed = self.feed_own(request.key, live, request.head, request.entry)
+                fed = self.feed_own(request.key, live, request.head, request.entry, request.around)
                 answer = Answer(as_stream(fed.changes), fed.head, fed.base)
                 _send(line, _DONE + msgspec.msgpack.encode(answer))
             except Exception:  # noqa: BLE001 - the worker that asked tries it itself, and reports why
