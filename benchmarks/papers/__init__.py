@@ -1,0 +1,1 @@
+"""The experiments of the papers on speculation and on ordering, repeated here."""

@@ -1,0 +1,237 @@
+"""The paper on speculation, section 5: latency, adaptation, CPU, memory, retraction."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.papers.machine import Live, Machine, batches, slowness_for, tables_of
+from benchmarks.racing import resident_bytes
+from benchmarks.snippet import Snippet
+from betimes.apps.soccer.disorder import PRESETS, disordered
+from betimes.apps.soccer.hierarchy import soccer
+from betimes.apps.soccer.simulator import simulate
+from betimes.apps.soccer.stadium import SIMULATED
+from betimes.engine import Engine
+from betimes.model.change import Change, ChangeBatch, fold
+
+MODES: dict[str, float | str] = {"buffering": 1, "adaptive": "adaptive", "attenuation 0": 0}
+PASSES = ("pass", "unsuccessful_pass")
+UNKNOWN_SENSOR = 4_000
+"""A sensor that nobody wears: its positions are work, and change nothing."""
+BURST = (8.5, 11.5)
+"""From when to when more positions arrive, in seconds."""
+SAMPLE = 10
+"""Memory is measured once per this many batches."""
+PIECE = 3_400
+"""Positions per piece of a copied stream."""
+Watch = Callable[[Engine, ChangeBatch], None]
+
+
+@dataclass
+class Trace:
+    """What was seen of a run, batch by batch; times are seconds of the stream."""
+
+    machine: Machine
+    times: list[float] = field(default_factory=list)
+    attenuation: list[float] = field(default_factory=list)
+    """The mean of all detectors."""
+    busy: list[float] = field(default_factory=list)
+    """The busy factor that the engine's control loop sees."""
+    lags: list[float] = field(default_factory=list)
+    """How long after it was due a batch was done."""
+    told: dict[str, tuple[Change, float]] = field(default_factory=dict)
+    """Results of the watched types that still hold, with when they were told."""
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def latencies(self) -> list[tuple[float, float]]:
+        """When a pass was received, and how much later it was told, in seconds."""
+        found = ((c.payload["received"] / 1e6, at) for c, at in self.told.values())
+        return sorted((received, at - received) for received, at in found)
+
+    def mean_latency(self) -> float:
+        """In milliseconds."""
+        return statistics.mean(latency for _, latency in self.latencies()) * 1e3
+
+    def steady(self, values: list[float]) -> float:
+        """The mean over time, weighted by how long each value held."""
+        return float(np.average(values[:-1], weights=np.diff(self.times)))
+
+
+def run(
+    machine: Machine, tables: Iterable[pa.Table], watch: Watch | None = None, **options: Any
+) -> Trace:
+    """Feed a stream to the match as it arrives at a machine."""
+    engine = Engine(soccer(SIMULATED), time=machine, **options)
+    trace = Trace(machine)
+
+    def note(changes: ChangeBatch, due: float) -> None:
+        _note(trace, engine, changes, due)
+        if watch is not None:
+            watch(engine, changes)
+
+    for due, batch in batches(machine, tables):
+        with machine.working(due):
+            changes = engine.feed(batch)
+        note(changes, due)
+    trace.stats = engine.stats
+    note(engine.finish(), machine())
+    return trace
+
+
+def _note(trace: Trace, engine: Engine, changes: ChangeBatch, due: float) -> None:
+    now = trace.machine()
+    trace.times.append(now)
+    trace.lags.append(now - due)
+    trace.attenuation.append(statistics.mean(engine.attenuation.values()))
+    trace.busy.append(max(each.busy_factor for each in engine.stats.values()))
+    for change in changes:
+        if change.type in PASSES and change.change_type == "insert":
+            trace.told[change.match_id] = change, now
+        elif change.type in PASSES and change.change_type == "delete":
+            del trace.told[change.match_id]
+
+
+def modes(snippet: Snippet, *, live: bool) -> tuple[float, dict[str, Trace]]:
+    """The same snippet with pure buffering, adaptive speculation, and no waiting at all."""
+    slowness = slowness_for(snippet)
+    found: dict[str, Trace] = {}
+    results: dict[str, Counter[tuple[str, int, str]]] = {}
+    for name, attenuation in MODES.items():
+        machine = Live(slowness) if live else Machine(slowness)
+        seen: list[Change] = []
+        keep = partial(_keep, seen)
+        found[name] = run(machine, tables_of(snippet), keep, attenuation=attenuation)
+        results[name] = fold(seen)
+        if results[name] != results["buffering"]:
+            raise RuntimeError(f"expected {name} to give the same final result as buffering")
+    return slowness, found
+
+
+def _keep(seen: list[Change], _: Engine, changes: ChangeBatch) -> None:
+    seen.extend(changes)
+
+
+def with_burst(snippet: Snippet, copies: int = 2) -> Snippet:
+    """The snippet with more positions for some seconds: of sensors that nobody wears."""
+    table = snippet.arrivals
+    arrived = table["arrived"].to_numpy()
+    inside = (arrived >= BURST[0] * 1e6) & (arrived < BURST[1] * 1e6)
+    players = np.asarray(table["type"].to_numpy(zero_copy_only=False) == "player")
+    rows = np.flatnonzero(inside & players)
+    more = table.take(rows)
+    column = more.schema.get_field_index("sid")
+    strange = pa.array(np.full(len(rows), UNKNOWN_SENSOR), more.schema.field("sid").type)
+    more = more.set_column(column, more.schema.field("sid"), strange)
+    whole = pa.concat_tables([table, *[more] * copies])
+    order = np.argsort(whole["arrived"].to_numpy(), kind="stable")
+    return Snippet(snippet.seconds, snippet.in_order, whole.take(order).combine_chunks())
+
+
+def adaptation(snippet: Snippet, *, live: bool) -> tuple[float, Trace]:
+    """Adaptive speculation with a burst of positions on the way."""
+    slowness = slowness_for(snippet)
+    machine = Live(slowness) if live else Machine(slowness)
+    return slowness, run(machine, tables_of(with_burst(snippet)), attenuation="adaptive")
+
+
+class MemoryWatch:
+    """Megabytes per detector that have been allocated since it was made.
+
+    Memory of Python and numpy as `tracemalloc` counts it, and that of Arrow.
+    """
+
+    def __init__(self) -> None:
+        gc.collect()
+        self.held: list[float] = []
+        self._batches = 0
+        self._before = self._allocated()
+        self._resident = resident_bytes()
+
+    def __call__(self, engine: Engine, _: ChangeBatch) -> None:
+        if self._batches % SAMPLE == 0:
+            held = self._allocated() - self._before
+            self.held.append(held / len(engine.hierarchy) / 1e6)
+        self._batches += 1
+
+    def readings(self) -> dict[str, float]:
+        """The mean and the most, and by how much the resident memory has grown."""
+        grown = (resident_bytes() - self._resident) / 1e6
+        return {"mean": statistics.mean(self.held), "most": max(self.held), "resident": grown}
+
+    @staticmethod
+    def _allocated() -> int:
+        return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
+
+
+def memory(snippet: Snippet) -> dict[str, dict[str, float]]:
+    """Megabytes per detector in each mode, with and without history for late events.
+
+    The stream itself does not count: it is copied piece by piece, so what counts is what the engine
+    keeps of it.
+    """
+    found: dict[str, dict[str, float]] = {}
+    tracemalloc.start()
+    # Counting makes everything slower, so the machine has to be tried while counting.
+    slowness = slowness_for(snippet)
+    for retention in ("32 MB", "0s"):
+        for name, attenuation in MODES.items():
+            watch = MemoryWatch()
+            options = {"attenuation": attenuation, "retention": retention}
+            run(Machine(slowness), _copied(snippet), watch, **options)
+            found[f"{name}, retention {retention}"] = watch.readings()
+    tracemalloc.stop()
+    return found
+
+
+def _copied(snippet: Snippet) -> Iterator[pa.Table]:
+    for low in range(0, snippet.arrivals.num_rows, PIECE):
+        piece = snippet.arrivals.slice(low, PIECE)
+        yield piece.take(np.arange(len(piece)))
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """What one technique touched over a match."""
+
+    hits_retracted: int
+    retracted: int
+    replayed: int
+    attenuation: float
+    latency: float
+    load: float
+
+    @property
+    def touched(self) -> int:
+        """Outputs that were taken back, and derived events that were handled again."""
+        return self.retracted + self.replayed
+
+
+def retraction(minutes: float, *, attenuation: float | str = "adaptive") -> dict[str, Retracted]:
+    """Both techniques over the first minutes of a match."""
+    slowness = slowness_for(Snippet.of(25.0, PRESETS["bursts"]))
+    found = {}
+    for technique in ("full", "on-demand"):
+        tables = disordered(simulate(minutes * 60, seed=1).tables(), PRESETS["bursts"], seed=1)
+        machine = Machine(slowness)
+        trace = run(machine, tables, attenuation=attenuation, retraction=technique)
+        stats = trace.stats.values()
+        found[technique] = Retracted(
+            hits_retracted=trace.stats["PlayerHitsBall"].retracted,
+            retracted=sum(each.retracted for each in stats),
+            # Level 1 goes back over raw positions, as columns: not what the papers count.
+            replayed=sum(each.replayed for each in stats if each.level > 1),
+            attenuation=trace.steady(trace.attenuation),
+            latency=trace.mean_latency(),
+            load=float(np.mean(machine.load(minutes * 60))),
+        )
+    return found
