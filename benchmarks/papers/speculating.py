@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.papers.machine import Live, Machine, batches, slowness_for, tables_of
+from benchmarks.papers.machine import TRIAL, Live, Machine, batches, slowness_for, tables_of
 from benchmarks.racing import resident_bytes
 from benchmarks.snippet import Snippet
 from betimes.apps.soccer.disorder import PRESETS, disordered
@@ -93,7 +93,7 @@ def _note(trace: Trace, engine: Engine, changes: ChangeBatch, due: float) -> Non
     trace.times.append(now)
     trace.lags.append(now - due)
     trace.attenuation.append(statistics.mean(engine.attenuation.values()))
-    trace.busy.append(max(each.busy_factor for each in engine.stats.values()))
+    trace.busy.append(engine.busy_factor)
     for change in changes:
         if change.type in PASSES and change.change_type == "insert":
             trace.told[change.match_id] = change, now
@@ -218,7 +218,7 @@ class Retracted:
 
 def retraction(minutes: float, *, attenuation: float | str = "adaptive") -> dict[str, Retracted]:
     """Both techniques over the first minutes of a match."""
-    slowness = slowness_for(Snippet.of(25.0, PRESETS["bursts"]))
+    slowness = slowness_for(Snippet.of(min(TRIAL, minutes * 60), PRESETS["bursts"]))
     found = {}
     for technique in ("full", "on-demand"):
         tables = disordered(simulate(minutes * 60, seed=1).tables(), PRESETS["bursts"], seed=1)
