@@ -36,9 +36,9 @@ class Chunk(NamedTuple):
     def rows(self, numbers: Ints) -> Ints:
         """Where the events with these numbers are."""
         first, last = int(self.numbers[0]), int(self.numbers[-1])
-        if last - first == (len(self.numbers) - 1) * _SHELVES:
+        if last - first == (len(self.numbers) - 1) * SHELVES:
             # As long as nothing between them was forgotten, their distances are all the same.
-            return (numbers - first) // _SHELVES
+            return (numbers - first) // SHELVES
         return self.numbers.searchsorted(numbers)
 
     def part(self, since: int, others: Ints) -> Chunk:
