@@ -324,7 +324,8 @@ class EventBatch:
         codes = self.codes
         if len(codes) > _SHOWN and (codes == codes[0]).all():
             return [types[int(codes[0])]] * len(self)
-        return [types[code] for code in codes.tolist()]
+        names: list[str] = np.array(types, object)[codes].tolist()
+        return names
 
     def rows_without_payload(self) -> list[Event]:
         """The events, one by one, with only their types and times."""

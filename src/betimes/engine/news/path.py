@@ -45,7 +45,7 @@ class Path:
             index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
         if index < 0:
             return self._before
-        return int(self._clocks[index]), int(self._slacks[index])
+        return self._clocks.item(index), self._slacks.item(index)
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when the events with these numbers had arrived."""
@@ -74,4 +74,4 @@ class Path:
         """Clock and slack now."""
         if not len(self._clocks):
             return self._before
-        return int(self._clocks[-1]), int(self._slacks[-1])
+        return self._clocks.item(-1), self._slacks.item(-1)

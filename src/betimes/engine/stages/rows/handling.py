@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Output, Place
@@ -34,6 +35,8 @@ from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
 from betimes.model.event import Event
+
+Ints = npt.NDArray[np.int64]
 
 
 class RowReplay(Replay):
@@ -55,7 +58,10 @@ class When:
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
-        self._newest = np.maximum.accumulate(self._at) if len(events) > 1 else self._at
+
+    @cached_property
+    def _newest(self) -> Ints:
+        return np.maximum.accumulate(self._at)
 
     def made(self, row: int) -> int:
         """When something could be made from this event."""
@@ -107,13 +113,13 @@ class Handling:
 
     # Forward
 
-    def append(self, events: EventRows, start: int, certain: int) -> Iterator[list[Output]]:
-        """Handle the events from `start` on, which follow all others; yield the outputs.
+    def append(self, events: EventRows, start: int, certain: int) -> list[Output]:
+        """Handle the events from `start` on, which follow all others; return the outputs.
 
         Only an event delayed by more than the slack can disturb the first `certain` events.
         """
         segments = self.history.segments
-        when = When(events)
+        when, outputs = When(events), list[Output]()
         self._begun = self.history.last
         while start < len(events):
             speculative = start >= certain
@@ -125,12 +131,13 @@ class Handling:
             end = min(start + room, len(events) if speculative else certain)
             whole = start == 0 and end == len(events)
             part = events if whole else events.part(start, end)
-            yield from self._handle(part, segments[-1], when, start)
+            outputs += self._handle(part, segments[-1], when, start)
             start = end
+        return outputs
 
     def _handle(
         self, events: EventRows, segment: RowSegment, when: When, start: int
-    ) -> Iterator[list[Output]]:
+    ) -> list[Output]:
         """Handle events as part of the last segment; in the batch, they begin at `start`."""
         known = len(segment.undo)
         time = self._setting.time
@@ -140,20 +147,20 @@ class Handling:
         segment.extend(events)
         self.history.last = events.place(len(events) - 1)
         self._setting.counts.handled += len(events)
-        if not made.rows:
-            return
+        outputs: list[Output] = []
         make = self._outputs.make
         for number, items in _by_row(made):
-            key = events.key(number)
+            key, at = events.key(number), when.made(start + number)
             place, cause = events.place(number), events.events[number].type
-            at = when.made(start + number)
-            mine = []
-            if self.timed and type(items[0]) is Due:
+            mine = segment.outputs.setdefault(key, [])
+            before = len(mine)
+            if type(items[0]) is Due:
                 due, items = _split_due(items)
                 mine += self._make_due(due, key, when.known(start + number), at)
-            mine += [make(event, n, place, cause, at, key) for n, event in enumerate(items)]
-            segment.outputs.setdefault(key, []).extend(mine)
-            yield mine
+            for n, event in enumerate(items):
+                mine.append(make(event, n, place, cause, at, key))
+            outputs += mine[before:]
+        return outputs
 
     def follows(self, key: Any, place: Place) -> bool:
         """Whether everything that was handled for a key is certainly before a place."""
@@ -362,7 +369,7 @@ class Handling:
         finished = 0
         for number, items in _by_row(made):
             place, cause = events.place(rows[number]), events.events[rows[number]].type
-            if self.timed and type(items[0]) is Due:
+            if type(items[0]) is Due:
                 due, items = _split_due(items)
                 replay.handed.append((events, rows[finished:number]))
                 finished = number
@@ -392,8 +399,16 @@ def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
 
 def _by_row(made: Made) -> Iterator[tuple[int, list[Any]]]:
     """What was made, grouped by the row of the event that it was made from."""
-    for row, pairs in groupby(zip(*made, strict=True), key=lambda pair: pair[0]):
-        yield row, [event for _, event in pairs]
+    before, items = -1, list[Any]()
+    for row, event in zip(*made, strict=True):
+        if row == before:
+            items.append(event)
+            continue
+        if items:
+            yield before, items
+        before, items = row, [event]
+    if items:
+        yield before, items
 
 
 def _rows_by_key(events: EventRows) -> dict[Any, list[int]]:

@@ -210,7 +210,7 @@ class RowTactic:
         if disturbed:
             yield from self._replay_all()
         certain = int(events.ts.searchsorted(moment.certain, side="right"))
-        yield Outputs.of(list(chain.from_iterable(handling.append(events, behind, certain))))
+        yield Outputs.of(handling.append(events, behind, certain))
         if handling.timed:
             due = handling.run_out(moment.time, _known(events, disturbed), moment.last)
             yield Outputs.of(list(chain.from_iterable(due)))
