@@ -22,6 +22,7 @@ class WindowDetector:
     """The windows of one key."""
 
     def __init__(self, window: Window, operator: Operator) -> None:
+        self._window = window
         self._cutter = cutter(window)
         self._operator = operator
         self._states: dict[int, Any] = {}
@@ -66,7 +67,7 @@ class WindowDetector:
     def _tidy(self, ts: int) -> None:
         if self._once is not None:
             starts = [span.start for span in self._cutter.open.values()]
-            self._once.forget(min([ts, *starts]), self._states.keys())
+            self._once.forget(min([ts - self._window.before, *starts]), self._states.keys())
 
     def snapshot(self) -> tuple[Any, ...]:
         save = self._operator.save

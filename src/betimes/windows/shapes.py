@@ -26,6 +26,8 @@ class CountWindow:
     size: int
     slide: int
 
+    before = 0
+
     @property
     def overlaps(self) -> bool:
         return self.slide < self.size
@@ -43,6 +45,11 @@ class TimeWindow:
     offset: int = 0
 
     @property
+    def before(self) -> int:
+        """How long before an event a window may begin that begins with it."""
+        return self.size
+
+    @property
     def overlaps(self) -> bool:
         return self.slide < self.size
 
@@ -57,6 +64,7 @@ class GapWindow:
 
     gap: int
     limit: int = LIMIT
+    before = 0
     overlaps = False
 
     def facts(self) -> dict[str, str]:
@@ -71,6 +79,7 @@ class FreeWindow:
     close: Any
     state: Any = None
     limit: int = LIMIT
+    before = 0
     overlaps = True
 
     def facts(self) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
-from betimes.engine.stages.rows import RowTactic
+from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
 from betimes.model.detector import Maker
 from betimes.model.errors import OptionError
 from betimes.model.hints import did_you_mean, known_options
@@ -24,7 +25,13 @@ from betimes.windows.operators import (
     facts_of,
     is_of_whole,
 )
+from betimes.windows.plan import Plan
+from betimes.windows.schedules import Schedule, parse_schedule
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
+from betimes.windows.tactic import WindowTactic
+
+MOST = 1024
+"""The most instances of an operator."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,9 @@ class Windowed:
     operator: Any
     window: Window
     frame: Frame = "arrow"
+    instances: int = 1
+    schedule: Any = "round_robin"
+    snapshots: Any = None
 
     @property
     def name(self) -> str:
@@ -47,7 +57,15 @@ class Windowed:
 
 
 @known_options
-def windowed(operator: Any, window: Window, *, frame: Frame = "arrow") -> Windowed:
+def windowed(
+    operator: Any,
+    window: Window,
+    *,
+    frame: Frame = "arrow",
+    instances: int = 1,
+    schedule: str | Schedule = "round_robin",
+    snapshots: str | int | SnapshotModel | None = None,
+) -> Windowed:
     """Run an operator over windows; add it to a hierarchy with `on`, `emits` and `by`.
 
     Parameters
@@ -61,6 +79,14 @@ def windowed(operator: Any, window: Window, *, frame: Frame = "arrow") -> Window
         What `window(...)` returns.
     frame : "arrow"
         What a function gets: an Arrow table, or with "pandas" a frame.
+    instances : 1
+        How many instances of the operator share the windows. Each goes back alone.
+    schedule : "round_robin"
+        Which instance gets a window: one after the other, "least_loaded" (the one with the fewest
+        open windows), "locality" (overlapping windows together, so that an event goes to few
+        instances), or a function of the window's number and of how many windows each instance has.
+    snapshots
+        When splitter and instances take snapshots, as for an engine, whose model is the default.
 
     What a function or an aggregate gives is dated at the end of the window (a function may
     return a column `ts`), and carries `window.start`, `window.end`, `window.count`,
@@ -88,8 +114,15 @@ def windowed(operator: Any, window: Window, *, frame: Frame = "arrow") -> Window
             f"expected frame to be one of {', '.join(FRAMES)}, got frame={frame!r}"
             + did_you_mean(frame, FRAMES)
         )
+    if isinstance(instances, bool) or not isinstance(instances, int) or not 1 <= instances <= MOST:
+        raise OptionError(
+            f"expected instances to be a whole number from 1 to {MOST}, got instances={instances!r}"
+        )
+    parse_schedule(schedule, window)
+    if snapshots is not None:
+        parse_snapshots(snapshots)
     checked(operator)
-    return Windowed(operator, window, frame)
+    return Windowed(operator, window, frame, instances, schedule, snapshots)
 
 
 class WindowMaker(Maker):
@@ -109,11 +142,15 @@ class WindowMaker(Maker):
 def _windowed(
     detector: Windowed, *, on: Types, emits: Types, by: str | None, name: str | None
 ) -> Node:
-    """A windowed operator is a detector with deadlines, run by the tactic of rows."""
+    """A windowed operator is a detector with deadlines, with a tactic of its own."""
     types = type_names(emits, "emits")
     called = name or (types[0] if isinstance(detector.operator, Aggregate) else detector.name)
-    maker = WindowMaker(detector, operator_of(detector, types, by, called))
-    return Node(called, maker, type_names(on, "on"), types, by, RowTactic)
+    operator = operator_of(detector, types, by, called)
+    plan = Plan(detector.window, detector.instances, detector.schedule, detector.snapshots)
+    tactic = partial(WindowTactic, plan, operator)
+    return Node(
+        called, WindowMaker(detector, operator), type_names(on, "on"), types, by, tactic
+    )  # fmt: skip
 
 
 def operator_of(detector: Windowed, emits: tuple[str, ...], by: str | None, name: str) -> Operator:

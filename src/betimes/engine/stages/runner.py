@@ -121,7 +121,7 @@ class Runner:
                         rows.append(number)
         except Exception as error:
             raise self._failure(error, event, method) from error
-        self._check(made)
+        self.check(made)
         return Made(rows, made)
 
     def run_keyed(
@@ -153,7 +153,7 @@ class Runner:
             raise
         except Exception as error:
             raise self._failure(error, event, method) from error
-        self._check(made)
+        self.check(made)
         return Made(rows, made)
 
     def run_until(self, method: Timed, ts: int) -> list[Due]:
@@ -162,7 +162,7 @@ class Runner:
             made = method.until(ts)
         except Exception as error:
             raise self._failure(error, Event("time", ts), method) from error
-        self._check(made)
+        self.check(made)
         return made
 
     def _run_batch(self, method: Any, batch: EventBatch) -> Made:
@@ -178,13 +178,13 @@ class Runner:
                     events.append(item)
         except Exception as error:
             raise self._failure(error, batch[len(batch) - 1], method) from error
-        self._check(events)
+        self.check(events)
         if any(map(gt, rows, rows[1:])):
             order = sorted(range(len(rows)), key=rows.__getitem__)
             rows, events = [rows[n] for n in order], [events[n] for n in order]
         return Made(rows, events)
 
-    def _check(self, made: Iterable[Any]) -> None:
+    def check(self, made: Iterable[Any]) -> None:
         """Refuse anything that is not an event, or whose type was not declared."""
         for item in made:
             event = item.event if type(item) is Due else item

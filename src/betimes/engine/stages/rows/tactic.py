@@ -36,34 +36,16 @@ from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering.clock import EVERY
 
 
-class RowTactic:
-    """Hands events to Python detectors, by key."""
+class RowIntake:
+    """What arrives at a stage whose detectors get events as objects, until it is handed out."""
 
-    weighs = True
     reads_rows = True
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._handling = Handling(setting)
-        self._history = self._handling.history
         self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._below = FromBelow()
         self._no_groups: list[Any] | None = [] if setting.grouped else None
-        self._disturbed: dict[Any, Disturbance] = {}
-        """The keys that have to go back in this batch."""
-
-    @property
-    def passed(self) -> int | None:
-        return self._handling.passed if self._handling.timed else None
-
-    @property
-    def next_due(self) -> int:
-        return self._handling.deadlines.next
-
-    def let_pass(self, time: int) -> None:
-        self._handling.passed = max(self._handling.passed, time)
-
-    # Arrivals
 
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
@@ -151,6 +133,33 @@ class RowTactic:
             taken.outputs[index] = match
         return taken, rows
 
+    def tidy(self, held: Ints) -> None:
+        self._waiting.trim(held)
+
+
+class RowTactic(RowIntake):
+    """Hands events to Python detectors, by key."""
+
+    weighs = True
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._handling = Handling(setting)
+        self._history = self._handling.history
+        self._disturbed: dict[Any, Disturbance] = {}
+        """The keys that have to go back in this batch."""
+
+    @property
+    def passed(self) -> int | None:
+        return self._handling.passed if self._handling.timed else None
+
+    @property
+    def next_due(self) -> int:
+        return self._handling.deadlines.next
+
+    def let_pass(self, time: int) -> None:
+        self._handling.passed = max(self._handling.passed, time)
+
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
         row = self._below.withdraw(output.id)
         if row is not None:
@@ -233,9 +242,6 @@ class RowTactic:
         counts.replaying += time() - began
 
     # Memory
-
-    def tidy(self, held: Ints) -> None:
-        self._waiting.trim(held)
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         gone = self._history.forget(before)

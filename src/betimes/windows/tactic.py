@@ -1,0 +1,351 @@
+"""The tactic of windows: a splitter, instances and a merger behind one ordering unit.
+
+A batch of events goes to the splitter, what the splitter has to say goes to the instances, and what
+they make goes to the merger. When all have answered, the stage tells what has changed. So each part
+takes its own snapshots and goes back alone, and to the engine it is one detector.
+
+A checkpoint holds what the splitter has: events, windows, and how to go on cutting. After a restart
+the instances get all of it again. What they make is the same, so the outputs that are remembered
+are those.
+
+If the operator fails at an event, the splitter leaves the event out, as if it had never come, and
+cuts again; as for any detector, that counts only once nothing can change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any
+
+from betimes.engine.news.digests import encode
+from betimes.engine.news.outputs import TIME, Output, Outputs, Place
+from betimes.engine.snapshots.spacing import parse_snapshots
+from betimes.engine.snapshots.weights import ROW, weight_of_event
+from betimes.engine.stages.rows import RowIntake
+from betimes.engine.stages.rows.history import EventRows
+from betimes.engine.stages.runner import DetectorFailed, Runner
+from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
+from betimes.model.change import content
+from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
+from betimes.windows.merging import Merger
+from betimes.windows.messages import FAILED, Message, Parcel
+from betimes.windows.operators import Operator
+from betimes.windows.plan import Plan
+from betimes.windows.schedules import parse_schedule
+from betimes.windows.splitter import Splitter
+from betimes.windows.splitting import Entry, KeySplitter
+
+Why = tuple[Place, str, Event]
+"""Where a key changed first, what happened, and to which event."""
+
+
+class Team:
+    """The instances, wherever they are: takes parcels, returns what they answer."""
+
+    def __init__(self, plan: Plan, operator: Operator, setting: Setting) -> None:
+        runner = Runner(setting.node)
+        self.instances = [
+            plan.instance(operator, time=setting.time, check=runner.check)
+            for _ in range(plan.instances)
+        ]
+
+    def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
+        """Everything that the instances say to these parcels."""
+        for number, parcel in parcels:
+            yield from self.instances[number].receive(parcel)
+
+
+class WindowTactic(RowIntake):
+    """Runs a windowed operator."""
+
+    weighs = False
+
+    def __init__(self, plan: Plan, operator: Operator, setting: Setting) -> None:
+        super().__init__(setting)
+        self._plan = plan
+        self._splitter = Splitter(
+            plan.window, plan.instances, parse_schedule(plan.schedule, plan.window),
+            parse_snapshots(plan.snapshots or setting.options.snapshots),
+            time=setting.time, fail=self._fail, mend=self._mend,
+        )  # fmt: skip
+        self._make_team: Callable[[], Team] = partial(Team, plan, operator, setting)
+        self._team = self._make_team()
+        self._merger = Merger(once=operator.once and plan.window.overlaps)
+        self._outputs: dict[Any, dict[Place, list[Output]]] = {}
+        """What is out, by key and cause."""
+        self._passed = -1
+        self._due: list[tuple[int, bytes, Any]] = []
+        """When time ends a window, and of which key; earliest first."""
+        self._armed: dict[Any, int] = {}
+        self._why: dict[Any, Why] = {}
+        """The keys that changed in this batch before what they had handled."""
+
+    # Time
+
+    @property
+    def passed(self) -> int | None:
+        return self._passed
+
+    @property
+    def next_due(self) -> int:
+        return self._due[0][0] if self._due else END
+
+    def let_pass(self, time: int) -> None:
+        self._passed = max(self._passed, time)
+
+    def _arm(self, key: KeySplitter) -> None:
+        deadline = key.cutter.deadline
+        if deadline is not None and self._armed.get(key.key) != deadline:
+            self._armed[key.key] = deadline
+            heappush(self._due, (deadline, encode(key.key), key.key))
+
+    def _keys_due(self, time: int) -> list[Any]:
+        found = []
+        while self._due and self._due[0][0] <= time:
+            deadline, _, key = heappop(self._due)
+            if self._armed.get(key) == deadline:
+                del self._armed[key]
+                found.append(key)
+        return found
+
+    # Handling events
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
+        row = self._below.withdraw(output.id)
+        if row is not None:
+            return row
+        key, place = self._key(output), output.place
+        self._splitter.key(key).remove(place, at)
+        self._setting.failures.mend(key, place, place)
+        self._note(key, (place, "retracted", output.event))
+        return None
+
+    def _note(self, key: Any, why: Why) -> None:
+        known = self._why.get(key)
+        if known is None or why[0] < known[0]:
+            self._why[key] = why
+
+    def handle(self, events: EventRows, moment: Moment) -> Iterator[Told]:
+        splitter, counts = self._splitter, self._setting.counts
+        if events.rank is not None:
+            events = events.sorted()
+        counts.handled += len(events)
+        touched = self._take_in(events)
+        before = self._passed
+        self._passed = max(self._passed, moment.time)
+        if self._passed > before:
+            touched.update(dict.fromkeys(self._keys_due(self._passed)))
+        disturbed = [splitter.key(key) for key in touched if splitter.key(key).back]
+        for key in touched:
+            splitter.key(key).advance(self._passed, moment.certain)
+            splitter.tell(splitter.key(key))
+        self._run(moment, touched)
+        counts.replays += len(disturbed)
+        yield from self._changes(touched, moment)
+        splitter.costs.note_batch(len(disturbed), 0, max(len(touched), 1))
+        for key in touched:
+            splitter.key(key).rest()
+            self._arm(splitter.key(key))
+        self._why = {}
+
+    def _take_in(self, events: EventRows) -> dict[Any, None]:
+        """Give the splitter its events; return the keys that have something to do."""
+        touched: dict[Any, None] = dict.fromkeys(self._why)
+        by_key: dict[Any, list[Entry]] = {}
+        at = events.at.tolist()
+        for row, place in enumerate(events.places()):
+            entry = Entry(place, events.events[row], at[row])
+            by_key.setdefault(events.key(row), []).append(entry)
+        for key, entries in by_key.items():
+            touched[key] = None
+            if self._splitter.key(key).put(entries):
+                self._note(key, (entries[0].place, "late", entries[0].event))
+        return touched
+
+    def _run(self, moment: Moment, touched: dict[Any, None]) -> None:
+        """Let the instances work until none of them fails."""
+        splitter = self._splitter
+        while parcels := splitter.parcels():
+            failed: dict[tuple[Any, Place], str] = {}
+            for kind, *message in self._team.deliver(parcels):
+                if kind == FAILED:
+                    key, place, text = message
+                    failed[key, place] = text
+                else:
+                    window, key, first, kept, items = message
+                    touched[key] = None
+                    self._merger.key(key).take(window, first, kept, items)
+            # The latest first: without an earlier one, a later one may not fail any more.
+            for (key, place), text in sorted(failed.items(), key=lambda f: f[0][1], reverse=True):
+                mine = splitter.key(key)
+                if place[1] == TIME:
+                    raise self._failure(Event("time", place[0]), text)
+                self._setting.failures.note(key, place, self._failure(mine.event(place), text))
+                mine.leave_out(place)
+            for key in dict.fromkeys(key for key, _ in failed):
+                splitter.key(key).advance(self._passed, moment.certain)
+                splitter.tell(splitter.key(key))
+
+    def _failure(self, event: Event, text: str) -> DetectorFailed:
+        return DetectorFailed(f"detector {self._setting.node.name!r} failed at {event!r}: {text}")
+
+    def _fail(self, key: Any, place: Place, event: Event, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        self._setting.failures.note(key, place, self._failure(event, text))
+
+    def _mend(self, key: Any, place: Place) -> None:
+        self._setting.failures.mend(key, place, place)
+
+    # Outputs
+
+    def _changes(self, touched: Iterable[Any], moment: Moment) -> Iterator[Told]:
+        """What has changed: of each key, what is gone and what is new."""
+        fresh: list[Output] = []
+        for key in touched:
+            merger = self._merger.key(key)
+            gone: list[Output] = []
+            todo: list[tuple[Place, int, Event]] = []
+            mine = self._outputs.setdefault(key, {})
+            for cause, events in merger.changes():
+                gone += self._compare(mine, cause, events, todo)
+            self._setting.outputs.unmake(gone)
+            new = [self._commit(key, mine, *made, moment) for made in todo]
+            if gone:
+                place, what, event = self._why.get(key, (gone[0].cause, "late", gone[0].event))
+                why = f"{what} {event.type} at {event.ts}"
+                yield ColumnReplay(
+                    key, place, moment.last, True, why, gone=Outputs.of(gone), fresh=Outputs.of(new)
+                )
+            else:
+                fresh += new
+        if fresh:
+            fresh.sort(key=lambda output: output.cause)
+            yield Outputs.of(fresh)
+
+    def _compare(
+        self,
+        mine: dict[Place, list[Output]],
+        cause: Place,
+        events: list[Event],
+        todo: list[tuple[Place, int, Event]],
+    ) -> list[Output]:
+        """What is gone at a cause; what is new is put on the list, with its number."""
+        old = mine.pop(cause, [])
+        stay = {o.number: o for o in old if o.number < len(events) and _same(o, events[o.number])}
+        todo += [(cause, n, event) for n, event in enumerate(events) if n not in stay]
+        if stay:
+            mine[cause] = list(stay.values())
+        return [output for output in old if output.number not in stay]
+
+    def _commit(
+        self,
+        key: Any,
+        mine: dict[Place, list[Output]],
+        cause: Place,
+        n: int,
+        event: Event,
+        moment: Moment,
+    ) -> Output:
+        splitter, maker = self._splitter.key(key), self._setting.outputs
+        known = splitter.known(cause)
+        if cause[1] == TIME:
+            when = max(maker.path.reaches(cause[0]), known)
+            at = min(moment.last, when) if when >= 0 else moment.last
+            output = maker.make(event, n, cause, "time", at, key)
+        else:
+            output = maker.make(event, n, cause, splitter.event(cause).type, known, key)
+        here = mine.setdefault(cause, [])
+        here.append(output)
+        here.sort(key=lambda each: each.number)
+        return output
+
+    # Memory
+
+    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+        for key, splitter in self._splitter.keys.items():
+            known = {cut.id for cut in splitter.cuts}
+            settled = splitter.forget(before)
+            left = {cut.id for cut in splitter.cuts}
+            self._merger.key(key).forget(settled, known - left, self._earliest(splitter))
+            mine = self._outputs.get(key, {})
+            for cause in [cause for cause in mine if cause <= settled]:
+                yield mine.pop(cause)
+        for _ in self._team.deliver(self._splitter.parcels()):
+            raise AssertionError("nothing is made of what is forgotten")
+
+    def _earliest(self, key: KeySplitter) -> int:
+        """No window that is left, or that begins later, begins before this time."""
+        return min([key.last[0] - self._plan.window.before, *(cut.start for cut in key.cuts)])
+
+    def history(self) -> list[tuple[int, int]]:
+        found = []
+        for splitter in self._splitter.keys.values():
+            for start, size in splitter.pieces():
+                weight = size * (ROW + weight_of_event(splitter.entries[-1].event)) if size else 0
+                found.append((max(start, 0), weight))
+        return found
+
+    @property
+    def remembered(self) -> int:
+        return sum(splitter.remembered for splitter in self._splitter.keys.values())
+
+    def snapshots(self) -> tuple[int, int]:
+        saves = sum(len(splitter.saves) for splitter in self._splitter.keys.values())
+        return saves, 0
+
+    # Checkpoints
+
+    def outputs(self) -> Outputs:
+        return Outputs.of(
+            [o for mine in self._outputs.values() for cause in sorted(mine) for o in mine[cause]]
+        )
+
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+        return {
+            "waiting": self._waiting.state_of(),
+            "below": self._below.state_of(),
+            "passed": self._passed,
+            "splitter": self._splitter.state_of(),
+            "merger": [(key, merger.state_of()) for key, merger in self._merger.keys.items()],
+            "outputs": [
+                (key, Outputs.of([o for cause in sorted(mine) for o in mine[cause]]).state_of())
+                for key, mine in self._outputs.items()
+            ],
+        }
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+        rows, events = kept["waiting"]
+        self._waiting.resume(rows, None if events is None else EventRows(*events))
+        self._below.resume(kept["below"])
+        self._passed = kept["passed"]
+        self._splitter.resume(kept["splitter"])
+        for key in self._splitter.keys.values():
+            self._arm(key)
+        for key, state in kept["merger"]:
+            self._merger.key(key).resume(state)
+        self._rebuild()
+        for key, written in kept["outputs"]:
+            mine = self._outputs.setdefault(key, {})
+            for output in Outputs.resumed(written):
+                mine.setdefault(output.cause, []).append(output)
+
+    def _rebuild(self) -> None:
+        """Instances start again with all that the splitter has."""
+        for kind, *message in self._team.deliver(self._splitter.everything()):
+            if kind == FAILED:
+                raise AssertionError("what failed was left out")
+            window, key, first, kept, items = message
+            self._merger.key(key).take(window, first, kept, items)
+        for key, merger in self._merger.keys.items():
+            for _ in merger.changes():
+                pass  # it is out already
+            merger.forget(merger.settled, (), self._earliest(self._splitter.key(key)))
+
+
+def _same(output: Output, event: Event) -> bool:
+    """Whether an output is of this event; 1, 1.0 and True are equal, but not the same."""
+    mine = output.event
+    return mine is event or (mine == event and content(mine) == content(event))

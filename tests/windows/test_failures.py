@@ -1,0 +1,87 @@
+"""An operator or a condition that fails: the event is left out, whatever runs the windows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import betimes as bt
+from betimes import DetectorError, Engine, Event, Hierarchy, fold
+from betimes.engine.stages.rows import RowTactic
+from betimes.testing.strategies import cut, disordered
+from tests.engine.material import FOREVER, share
+from tests.windows.material import PAYLOADS
+
+STREAMS = disordered(types=["A"], max_events=25, max_delay=20, payloads=PAYLOADS)
+
+
+class Picky:
+    """Fails at a value that depends on what its window has seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def on_event(self, event: Event) -> Event | None:
+        if event["v"] == 2 and sum(self.seen) % 3 == 1:
+            raise ValueError("two")
+        self.seen.append(event["v"])
+        return Event("made", event.ts, {"n": sum(self.seen)})
+
+
+def picky(event: Event) -> bool:
+    if event["v"] == 1:
+        raise ValueError("one")
+    return bool(event["v"] == 0)
+
+
+def third(_event: Event, window: Any) -> bool:
+    return bool(window.count == 3)
+
+
+SHAPES = {
+    "count": bt.window(count=4, slide=2),
+    "gap": bt.window(gap=3, limit=4),
+    "free": bt.window(open=picky, close=third),
+}
+
+
+def hierarchy(shape: str, tactic: Any = None, instances: int = 3) -> Hierarchy:
+    made = Hierarchy(clock="A")
+    detector = bt.windowed(Picky, SHAPES[shape], instances=instances)
+    made.add(detector, on="A", emits="made", name="tested")
+    if tactic is not None:
+        made._nodes["tested"] = replace(made._nodes["tested"], tactic=tactic)
+    return made
+
+
+def run(made: Hierarchy, batches: list[Any], **options: Any) -> tuple[Counter[Any], int]:
+    engine = Engine(made, retention=FOREVER, errors="skip", **options)
+    changes = [change for batch in batches for change in engine.feed(list(batch))]
+    changes += engine.finish()
+    return fold(changes), engine.stats["tested"].errors
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(st.data(), STREAMS, st.sampled_from([0.0, 0.5, 1.0]))
+@share(0.15)
+def test_what_fails_is_left_out(
+    shape: str, data: st.DataObject, stream: list[Event], attenuation: float
+) -> None:
+    batches = data.draw(cut(stream))
+    found = run(hierarchy(shape), batches, attenuation=attenuation)
+    in_order = run(hierarchy(shape, RowTactic), [sorted(stream, key=lambda e: e.ts)])
+    assert found == in_order
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_error_stops_the_engine_unless_it_is_skipped(shape: str) -> None:
+    engine = Engine(hierarchy(shape))
+    values = [0, 1, 2, 2, 0, 1, 2, 3, 1, 1]
+    engine.feed([Event("A", ts, {"k": 0, "v": v}) for ts, v in enumerate(values)])
+    with pytest.raises(DetectorError, match="detector 'tested' failed at Event"):
+        engine.finish()

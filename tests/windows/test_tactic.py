@@ -1,0 +1,60 @@
+"""The tactic of windows keeps the protocol of tactics, however many instances there are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from betimes.model.detector import Maker
+from betimes.windows import windowed
+from betimes.windows.operators import PerWindow
+from betimes.windows.plan import Plan
+from betimes.windows.tactic import WindowTactic
+from tests.engine.cases import runs
+from tests.engine.material import share
+from tests.engine.protocol import NAME, Case, Run, check
+from tests.engine.test_tactics import check_memory, some_runs
+from tests.windows.material import WINDOWS, Quiet, Steps
+
+
+def case(shape: str, operator: type, instances: int, schedule: Any = "round_robin") -> Case:
+    window = WINDOWS[shape]
+    plan = Plan(window, instances, schedule, None)
+    tactic = partial(WindowTactic, plan, PerWindow(Maker(operator), NAME))
+    name = f"{shape}, {operator.__name__}, {instances} {schedule}"
+    return Case(name, tactic, windowed(operator, window))
+
+
+CASES = [
+    case("count", Steps, 1),
+    case("count, odd", Quiet, 3),
+    case("time", Steps, 2, "least_loaded"),
+    case("time, odd", Quiet, 4, "locality"),
+    case("gap", Steps, 2),
+    case("free", Quiet, 2),
+    case("free, state", Steps, 16, "locality"),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@every_case
+@given(runs())
+@share(0.06)
+def test_every_clause_holds(case: Case, run: Run) -> None:
+    check(case, run)
+
+
+@every_case
+def test_heavy_disorder(case: Case) -> None:
+    for run in some_runs(8):
+        check(case, run)
+
+
+@every_case
+@pytest.mark.parametrize("by", [None, "k"])
+@pytest.mark.parametrize("above", [False, True])
+def test_memory_is_bounded(case: Case, above: bool, by: str | None) -> None:
+    check_memory(case, above, by, 1200)
