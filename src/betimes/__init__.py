@@ -37,6 +37,7 @@ from betimes.model.detector import DetectorError
 from betimes.model.errors import MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
+from betimes.transactions import StateError, transactional
 from betimes.windows import aggregate, window, windowed
 
 __version__ = "0.1.0"
@@ -66,6 +67,7 @@ __all__ = [
     "PatternWarning",
     "Rejected",
     "SlackPolicy",
+    "StateError",
     "StreamEndedError",
     "Zone",
     "aggregate",
@@ -75,6 +77,7 @@ __all__ = [
     "fold",
     "pattern",
     "recalibrate",
+    "transactional",
     "window",
     "windowed",
 ]

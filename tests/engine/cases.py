@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 from betimes.engine.stages.columns import ColumnTactic
 from betimes.engine.stages.rows import RowTactic
 from betimes.engine.stages.slices import SliceTactic
+from betimes.model import Event
 from betimes.patterns import Pattern, pattern
 from betimes.testing.strategies import cut, disordered, engine_options
+from betimes.transactions import transactional
+from betimes.transactions.tactic import TransactionTactic
 from tests.engine.material import FOREVER, Count
 from tests.engine.protocol import Case, Run
 from tests.engine.slicing import EveryNth, Own, Steps
@@ -26,6 +30,22 @@ def text(form: str, **options: Any) -> Any:
     return make
 
 
+def transact(event: Event, state: Any) -> Iterator[Event]:
+    """Reads, updates, deletes and lists keys; some events touch nothing that others do."""
+    v = event["v"]
+    if event.type == "A":
+        state.add(("sum", v), event.ts)
+    elif v == 3:
+        yield Event("made", event.ts, {"keys": len(state), "first": str(next(iter(state), ""))})
+    else:
+        before = state.pop(v, None) if v else state.get(v)
+        state[v] = event.ts if before is None or v else before
+        seen = state.get(("sum", 1), 0) % 7
+        yield Event("made", max(0, event.ts - 3), {"before": before, "seen": seen})
+        if v == 2:
+            del state[v]
+
+
 LARGER = {"C": "type == 'C' and v >= A.v"}
 CASES = [
     Case("rows: per event", RowTactic, Count("made", 2, back=3)),
@@ -38,6 +58,7 @@ CASES = [
     Case("slices: its own snapshots", SliceTactic, Own("made")),
     Case("columns", ColumnTactic, text("{0} !{1} {2}", within=20)),
     Case("columns: holds back", ColumnTactic, text("{0} !{1} {2}", define=LARGER, within=9)),
+    Case("transactions", TransactionTactic, transactional(transact)),
 ]
 
 

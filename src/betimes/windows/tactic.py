@@ -23,7 +23,7 @@ from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Output, Outputs, Place
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.engine.snapshots.weights import ROW, weight_of_event
-from betimes.engine.stages.rows import RowIntake
+from betimes.engine.stages.rows import RowArrivals
 from betimes.engine.stages.rows.history import EventRows
 from betimes.engine.stages.runner import DetectorFailed, Runner
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
@@ -58,7 +58,7 @@ class Team:
             yield from self.instances[number].receive(parcel)
 
 
-class WindowTactic(RowIntake):
+class WindowTactic(RowArrivals):
     """Runs a windowed operator."""
 
     weighs = False
@@ -304,9 +304,7 @@ class WindowTactic(RowIntake):
         )
 
     def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
-        return {
-            "waiting": self._waiting.state_of(),
-            "below": self._below.state_of(),
+        return self._arrivals_kept() | {
             "passed": self._passed,
             "splitter": self._splitter.state_of(),
             "merger": [(key, merger.state_of()) for key, merger in self._merger.keys.items()],
@@ -317,9 +315,7 @@ class WindowTactic(RowIntake):
         }
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
-        rows, events = kept["waiting"]
-        self._waiting.resume(rows, None if events is None else EventRows(*events))
-        self._below.resume(kept["below"])
+        self._resume_arrivals(kept)
         self._passed = kept["passed"]
         self._splitter.resume(kept["splitter"])
         for key in self._splitter.keys.values():

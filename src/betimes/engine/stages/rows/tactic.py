@@ -10,134 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from betimes.engine.news.outputs import Output, Outputs
-from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.snapshots.states import ABSENT
-from betimes.engine.stages.from_below import FromBelow
+from betimes.engine.stages.rows.arriving import RowArrivals
 from betimes.engine.stages.rows.handling import Handling
 from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.tactic import (
-    NOTHING,
     Disturbance,
-    Ints,
-    Joined,
     Moment,
     Setting,
     Told,
 )
-from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.coded import keys_of, pick
-from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
-from betimes.ordering.clock import EVERY
 
 
-class RowIntake:
-    """What arrives at a stage whose detectors get events as objects, until it is handed out."""
-
-    reads_rows = True
-
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
-        self._below = FromBelow()
-        self._no_groups: list[Any] | None = [] if setting.grouped else None
-
-    def read(self, inputs: Inputs) -> Arrivals:
-        on, sees = self._setting.masks(inputs.batch.types)
-        part, at = inputs.columns(sees)
-
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
-        if True not in on:
-            # Most upper stages only need the clock.
-            return Arrivals(part, at, NOTHING, [], self._keys([], self._no_groups), event)
-        events, groups = inputs.events(on), inputs.groups_of(on)
-        keys = self._keys(events, None if groups is None else groups.spelled())
-        return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
-
-    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
-        made = dict(zip(joined.now.tolist(), joined.outputs.rows, strict=True))
-        mine, events = list(made), [output.event for output in made.values()]
-        keys: list[Any] | None = None
-        if arrivals.keys is not None:
-            keys = [self._key(output) for output in made.values()]
-        if arrivals.events:
-            mine = joined.was[arrivals.wanted].tolist() + mine
-            events = arrivals.events + events
-            keys = None if keys is None or arrivals.keys is None else arrivals.keys + keys
-        order = sorted(range(len(mine)), key=mine.__getitem__)
-
-        def event(index: int) -> Event:
-            known = made.get(index)
-            return known.event if known else arrivals.event(int(joined.was.searchsorted(index)))
-
-        return Arrivals(
-            joined.batch, joined.at, np.array(pick(mine, order), np.int64), pick(events, order),
-            None if keys is None else pick(keys, order), event, (joined.now, joined.outputs),
-        )  # fmt: skip
-
-    def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
-        """The keys of events that the detector takes; `groups` are the engine's keys."""
-        node = self._setting.node
-        by = node.by
-        if by is None:
-            return groups
-        if not events:
-            return []
-        if EVERY in node.on:
-            keys = [event.payload.get(by) for event in events]
-        elif node.keyless:
-            lacking = {by: None}
-            keys = keys_of(
-                [Event(e.type, e.ts, lacking | e.payload) if node.may_lack_key(e.type) else e
-                 for e in events],
-                by, f"detector {node.name!r}",
-            )  # fmt: skip
-        else:
-            keys = keys_of(events, by, f"detector {node.name!r}")
-        return keys if groups is None else list(zip(groups, keys, strict=True))
-
-    def _key(self, output: Output) -> Any:
-        """The key that an output of another stage belongs to."""
-        keys = self._keys([output.event], [output.group] if self._setting.grouped else None)
-        return None if keys is None else keys[0]
-
-    def put(self, row: int, arrivals: Arrivals) -> None:
-        wanted, at = arrivals.wanted, arrivals.at
-        if not len(wanted):
-            return
-        ts = arrivals.batch.ts
-        if len(wanted) < len(ts):
-            ts, at = ts[wanted], at[wanted]
-        waiting = EventRows(ts, None, at, arrivals.events, at, arrivals.keys)
-        self._waiting.put(row + wanted, waiting)
-        if arrivals.below is not None:
-            now, outputs = arrivals.below
-            self._below.put(row + now, outputs)
-
-    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[EventRows, Ints]:  # noqa: ARG002
-        taken = self._waiting.take(rows)
-        taken.at = at
-        for index, (match, place) in self._below.hand_out(rows).items():
-            # It has its own place.
-            rank, tie = taken.with_ranks().rank, taken.tie
-            assert isinstance(rank, list)
-            assert isinstance(tie, list)
-            _, rank[index], tie[index] = place
-            taken.outputs[index] = match
-        return taken, rows
-
-    def tidy(self, held: Ints) -> None:
-        self._waiting.trim(held)
-
-
-class RowTactic(RowIntake):
+class RowTactic(RowArrivals):
     """Hands events to Python detectors, by key."""
 
     weighs = True
@@ -268,8 +156,7 @@ class RowTactic(RowIntake):
     def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
         segments = self._history.segments
         return {
-            "waiting": self._waiting.state_of(),
-            "below": self._below.state_of(),
+            **self._arrivals_kept(),
             "segments": write_segments(segments, volumes, settled, _written, self._setting.what),
             "last": self._history.last,
             "detectors": self._handling.detectors.state_of(),
@@ -277,9 +164,7 @@ class RowTactic(RowIntake):
         }
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
-        rows, events = kept["waiting"]
-        self._waiting.resume(rows, None if events is None else EventRows(*events))
-        self._below.resume(kept["below"])
+        self._resume_arrivals(kept)
         self._history.segments[:] = read_segments(
             kept["segments"], volumes, _read, self._setting.what
         )

@@ -1,0 +1,244 @@
+"""The protocol: transactions run in any order and are committed in the order of their places.
+
+A **book** has the transactions of one state, by place. Each of them waits to be run, is running, or
+has run; one that has run has a record of what it read, wrote and made. The book promises:
+
+* *Whatever has run, holds.* When a transaction has written something, or something else than
+  before, those that read it and have run are looked at again: a transaction whose reads find other
+  values than they found has lost against an earlier one, and waits to be run again. Its old effects
+  stay visible until then: very often it writes the same again, and those that read it still hold.
+* *The earlier one wins.* A change is only ever seen by later transactions. So the first transaction
+  that has not run is never disturbed, and running them one after the other in order, each of them
+  runs once. That is why there is neither deadlock nor livelock, and why a transaction runs again at
+  most once for each change that an earlier one makes to what it has read.
+* *What everyone can see may be wrong.* A transaction may read what an earlier one has written that
+  will run again. If that changes, it runs again, too.
+* *Committed* is everything up to the first transaction that has not run.
+
+An event that comes late is one more transaction in the middle: those after it that do not read what
+it writes still hold. An event that is withdrawn is a transaction whose effects are void.
+
+Who runs a transaction, where, and on which view of the state, does not matter: a record that comes
+from somewhere else is compared with the state here before it counts (`done`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from betimes.engine.news.outputs import Place
+from betimes.model.event import Event
+from betimes.transactions.effects import Effect, Found, Key, Name, same
+from betimes.transactions.tracked import HAS, KEYS, VALUE, Read, Record
+from betimes.transactions.versions import Versions
+
+
+class At:
+    """The state as the transaction at one place finds it."""
+
+    __slots__ = ("_place", "_versions")
+
+    def __init__(self, versions: Versions, place: Place) -> None:
+        self._versions = versions
+        self._place = place
+
+    def value(self, key: Key) -> Found:
+        return self._versions.value(key, self._place)
+
+    def has(self, key: Key) -> bool:
+        return self._versions.has(key, self._place)
+
+    def keys(self, name: Name) -> list[Any]:
+        return self._versions.keys(name, self._place)
+
+
+class Entry:
+    """One transaction."""
+
+    __slots__ = ("at", "event", "outputs", "place", "record", "runs", "waits")
+
+    def __init__(self, place: Place, event: Event, at: int = -1) -> None:
+        self.place = place
+        self.event = event
+        self.at = at
+        """With which arrival its event was known."""
+        self.record: Record | None = None
+        self.waits = True
+        """Whether it has to be run."""
+        self.runs = 0
+        """How often it has run."""
+        self.outputs: list[Any] = []
+        """What was published of what it made."""
+
+    def __lt__(self, other: Entry) -> bool:
+        return self.place < other.place
+
+
+class Book:
+    """The transactions of one state."""
+
+    def __init__(self, versions: Versions | None = None) -> None:
+        self.versions = Versions() if versions is None else versions
+        self.entries: list[Entry] = []
+        """All transactions that are remembered, in order."""
+        self._places: list[Place] = []
+        self._readers: dict[Read, list[Place]] = {}
+        self._waiting: list[Entry] = []
+        """A heap; it may have some that no longer wait."""
+        self.aborts = 0
+        """How often a transaction that had run has to run again."""
+        self.conflicts: dict[Key, int] = {}
+        """How often each key was the reason."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    # Which transactions there are
+
+    def insert(self, entry: Entry, record: Record | None = None) -> None:
+        """One more transaction; it waits to be run unless it has run elsewhere, as recorded."""
+        if not self._places or entry.place > self._places[-1]:
+            self._places.append(entry.place)
+            self.entries.append(entry)
+        else:
+            at = bisect_left(self._places, entry.place)
+            self._places.insert(at, entry.place)
+            self.entries.insert(at, entry)
+        if record is None:
+            heapq.heappush(self._waiting, entry)
+        else:
+            self._install(entry, record)
+
+    def number(self, place: Place) -> int:
+        """How many transactions come before a place."""
+        return bisect_left(self._places, place)
+
+    def find(self, place: Place) -> Entry:
+        """The transaction at a place."""
+        at = self.number(place)
+        if at == len(self.entries) or self._places[at] != place:
+            raise LookupError(f"no transaction at {place}")
+        return self.entries[at]
+
+    def remove(self, place: Place) -> Entry:
+        """A transaction that never was."""
+        at = self.number(place)
+        entry = self.find(place)
+        del self.entries[at], self._places[at]
+        entry.waits = False
+        if entry.record is not None:
+            self._forget_reads(entry.record, place)
+            gone = entry.record.writes
+            self.versions.erase(place, gone)
+            self._suspect(place, gone)
+        return entry
+
+    def forget(self, before: int) -> list[Entry]:
+        """Forget the transactions before a time; they have run, and nothing goes back to them."""
+        count = bisect_left(self._places, (before,))
+        gone = self.entries[:count]
+        for entry in gone:
+            assert entry.record is not None
+            self._forget_reads(entry.record, entry.place)
+            self.versions.settle(entry.record.writes)
+        del self.entries[:count], self._places[:count]
+        return gone
+
+    # Running them
+
+    def first_waiting(self) -> Entry | None:
+        """The first transaction that has to be run; everything before it is committed."""
+        heap = self._waiting
+        while heap and not heap[0].waits:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def waiting(self) -> Iterator[Entry]:
+        """All transactions that have to be run, in order; those that run are among them."""
+        once = {entry.place: entry for entry in self._waiting if entry.waits}
+        self._waiting = sorted(once.values())
+        return iter(list(self._waiting))
+
+    def view(self, entry: Entry) -> At:
+        """The state as a transaction finds it now."""
+        return At(self.versions, entry.place)
+
+    def done(self, entry: Entry, record: Record, *, exact: bool = False) -> bool:
+        """A transaction has run: whether that counts.
+
+        `exact` says that it has just read the state here; nothing needs to be compared.
+        """
+        entry.runs += 1
+        if not (exact or record.holds(self.view(entry))):
+            self.aborts += 1
+            return False
+        self._install(entry, record)
+        return True
+
+    def _install(self, entry: Entry, record: Record) -> None:
+        before, place = entry.record, entry.place
+        old = {} if before is None else before.writes
+        if before is not None:
+            self._forget_reads(before, place)
+        entry.record, entry.waits = record, False
+        for read in record.reads:
+            readers = self._readers.setdefault(read, [])
+            if not readers or readers[-1] < place:
+                readers.append(place)
+            else:
+                insort(readers, place)
+        if not (old or record.writes):
+            return
+        new = record.writes
+        last = not self._places or place >= self._places[-1]
+        self.versions.erase(place, [key for key in old if key not in new])
+        self.versions.write(place, new)
+        if last:
+            return  # nobody comes after it
+        keys = {**old, **new}
+        # If others are written, those that are created may come in another order.
+        moved = list(old) != list(new)
+        changed = [key for key in keys if moved or not _alike(old[key], new[key])]
+        self._suspect(place, changed)
+
+    def _forget_reads(self, record: Record, place: Place) -> None:
+        for read in record.reads:
+            readers = self._readers[read]
+            del readers[bisect_left(readers, place)]
+            if not readers:
+                del self._readers[read]
+
+    def _suspect(self, place: Place, changed: Iterable[Key]) -> None:
+        """Some keys have changed at a place: look at those who have read them since."""
+        suspects: dict[Place, Key] = {}
+        for key in changed:
+            end = self.versions.until_overwritten(key, place)
+            for read in ((VALUE, *key), (HAS, *key)):
+                suspects.update((p, key) for p in self._between(read, place, end))
+            suspects.update((p, key) for p in self._between((KEYS, key[0], None), place, None))
+        for suspect in sorted(suspects):
+            entry = self.find(suspect)
+            if entry.waits or entry.record is None:
+                continue
+            if not entry.record.holds(self.view(entry)):
+                self.aborts += 1
+                key = suspects[suspect]
+                self.conflicts[key] = self.conflicts.get(key, 0) + 1
+                entry.waits = True
+                heapq.heappush(self._waiting, entry)
+
+    def _between(self, read: Read, after: Place, last: Place | None) -> list[Place]:
+        readers = self._readers.get(read, [])
+        high = len(readers) if last is None else bisect_right(readers, last)
+        return readers[bisect_right(readers, after) : high]
+
+
+def _alike(one: Effect, other: Effect) -> bool:
+    """Whether two effects are the same."""
+    return len(one) == len(other) and all(
+        mine[0] == yours[0] and same(mine[1:], yours[1:])
+        for mine, yours in zip(one, other, strict=True)
+    )

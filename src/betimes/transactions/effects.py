@@ -1,0 +1,137 @@
+"""What a transaction does to one key: a short list of operations, as data.
+
+Most operations are commutative updates (`add`, `max`, `min`, `append`): a transaction that only
+updates a key has not read it, so two of them do not conflict. They are applied in the order of the
+transactions all the same, because sums of floats and lists depend on it.
+
+A value is `(value,)` if the key is there and `()` if it is not; after an update that does not fit,
+it is `(None, why)`, and whoever reads it fails. So everything here is plain data.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from betimes.model.codec import CheckpointError, dumps
+from betimes.model.errors import BetimesError
+
+Found = tuple[Any, ...]
+"""A value, or nothing."""
+Operation = tuple[Any, ...]
+"""Its name, and its operand."""
+Effect = Sequence[Operation]
+Name = str | None
+"""The name of a state; None if there is only one."""
+Key = tuple[Name, Any]
+
+NOTHING: Found = ()
+SET, DELETE, ADD, MAX, MIN, APPEND = "set", "delete", "add", "max", "min", "append"
+_ATOMS = frozenset({int, float, str, bytes, bool, type(None)})
+
+
+class StateError(BetimesError, TypeError):
+    """A state was used in a way that it does not support; the message says where and what to do."""
+
+
+def is_whole(effect: Effect) -> bool:
+    """Whether the value afterwards does not depend on the value before."""
+    return effect[0][0] in (SET, DELETE)
+
+
+def leaves_it(effect: Effect) -> bool:
+    """Whether the key is there afterwards."""
+    return bool(effect[-1][0] != DELETE)
+
+
+def apply(effect: Effect, found: Found, key: Any) -> Found:
+    """The value after an effect."""
+    for name, *operand in effect:
+        if name == SET:
+            found = (operand[0],)
+        elif name == DELETE:
+            found = NOTHING
+        elif not found:
+            found = ([operand[0]],) if name == APPEND else (operand[0],)
+        elif len(found) == 1:
+            found = _updated(name, found[0], operand[0], key)
+    return found
+
+
+_UPDATES: dict[str, Callable[[Any, Any], Any]] = {
+    ADD: lambda value, operand: value + operand,
+    MAX: lambda value, operand: operand if operand > value else value,
+    MIN: lambda value, operand: operand if operand < value else value,
+    APPEND: lambda value, operand: [*_list(value), operand],
+}
+
+
+def _updated(name: str, value: Any, operand: Any, key: Any) -> Found:
+    try:
+        return (_UPDATES[name](value, operand),)
+    except TypeError as error:
+        return None, f"{name} at state key {key!r} does not fit its value {value!r}: {error}"
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("expected a list")
+    return value
+
+
+def same(one: Found, other: Found) -> bool:
+    """Whether two values are equal, also in type, at any depth."""
+    if len(one) != 1 or len(other) != 1:
+        return one == other
+    mine, yours = one[0], other[0]
+    if mine is yours:
+        return True
+    if type(mine) is not type(yours):
+        return False
+    if type(mine) in (int, str, bool, bytes):
+        return bool(mine == yours)
+    if type(mine) is float:
+        return repr(mine) == repr(yours)  # -0.0 is not 0.0, and NaN is NaN
+    return dumps(mine, "a value") == dumps(yours, "a value")
+
+
+def own(value: Any) -> Any:
+    """A value that nobody else can change."""
+    return value if type(value) in _ATOMS else copy.deepcopy(value)
+
+
+def is_mutable(value: Any) -> bool:
+    return type(value) not in _ATOMS
+
+
+def checked_value(value: Any, key: Any) -> Any:
+    """A copy of a value for a state; refused if it is not data."""
+    if type(value) in _ATOMS:
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    try:
+        dumps(value, "it")
+    except CheckpointError as error:
+        raise StateError(
+            f"the value at state key {key!r} is not data: {error}; keep numbers, text, containers "
+            "and arrays in a state"
+        ) from None
+    return copy.deepcopy(value)
+
+
+def checked_key(key: Any) -> Any:
+    """A key for a state; refused if it cannot be one."""
+    if type(key) in _ATOMS:
+        return key
+    try:
+        hash(key)
+    except TypeError:
+        raise StateError(
+            f"expected a state key that can be hashed, got {key!r} (a {type(key).__name__}); use "
+            "text, a number or a tuple"
+        ) from None
+    return checked_value(key, key)

@@ -1,0 +1,218 @@
+"""The tactic of transactions: a late event runs, and then only those that read what it changed.
+
+There is one book per key. What a batch brings is put into the books, at its places, and whatever
+waits then is run. Outputs belong to the transaction that made them, so those of a transaction that
+did not run again stay without being looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event
+from betimes.engine.stages.rows.arriving import RowArrivals
+from betimes.engine.stages.rows.handling import When
+from betimes.engine.stages.rows.history import EventRows
+from betimes.engine.stages.runner import DetectorFailed, Runner
+from betimes.engine.stages.tactic import END, Moment, Replay, Setting, Told
+from betimes.model.event import Event
+from betimes.model.volumes import VolumeReader, VolumeWriter
+from betimes.transactions.book import Book, Entry
+from betimes.transactions.serial import run
+from betimes.transactions.tracked import Record
+from betimes.transactions.versions import Versions
+
+_PIECE = 256
+"""Transactions are forgotten in pieces of about this size."""
+
+
+class Outcome:
+    """What a transaction made, in the form of a detector that makes it again."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    @property
+    def __self__(self) -> Outcome:
+        return self
+
+    def snapshot(self) -> dict[str, Any]:
+        """For errors: what it had read."""
+        reads = self._record.reads.items()
+        return {f"{kind} {key!r}": found[0] if found else None for (kind, _, key), found in reads}
+
+    def __call__(self, event: Event) -> list[Any]:  # noqa: ARG002
+        if self._record.error is not None:
+            raise self._record.error
+        return self._record.made
+
+
+class TransactionTactic(RowArrivals):
+    """Runs the events of each key as transactions on a state of their own."""
+
+    weighs = False
+    passed = None
+    next_due = END
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._operator = setting.node.maker.source
+        self._runner = Runner(setting.node)
+        self._books: dict[Any, Book] = {}
+        self._withdrawn: dict[Any, list[tuple[Entry, int]]] = {}
+        """What was taken back from below in this batch, by key, and with which arrival."""
+
+    def let_pass(self, time: int) -> None:
+        """Time makes no difference to transactions."""
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
+        row = self._below.withdraw(output.id)
+        if row is not None:
+            return row
+        key = self._key(output)
+        entry = self._books[key].remove(output.place)
+        self._setting.failures.mend(key, output.place, output.place)
+        self._withdrawn.setdefault(key, []).append((entry, at))
+        return None
+
+    # Handling events
+
+    def handle(self, events: EventRows, moment: Moment) -> Iterator[Told]:  # noqa: ARG002
+        if events.rank is not None:
+            events = events.sorted()
+        touched = dict.fromkeys(self._withdrawn)
+        when, places = When(events), events.places()
+        for row, (place, event) in enumerate(zip(places, events.events, strict=True)):
+            key = events.key(row)
+            touched[key] = None
+            book = self._books.get(key)
+            if book is None:
+                book = self._books[key] = Book()
+            book.insert(Entry(place, event, when.made(row)))
+        self._setting.counts.handled += len(events)
+        for key in touched:
+            yield from self._run(key, self._books[key], self._withdrawn.pop(key, []))
+
+    def _run(self, key: Any, book: Book, gone: list[tuple[Entry, int]]) -> Iterator[Told]:
+        """Run what waits in a book, and tell what has changed."""
+        setting = self._setting
+        counts, outputs = setting.counts, setting.outputs
+        began = setting.time()
+        ran = list(run(book, self._operator.execute, self._operator.state))
+        old = [output for entry in (*ran, *(each for each, _ in gone)) for output in entry.outputs]
+        again = [entry for entry in ran if entry.runs > 1]
+        if not (old or gone or again):
+            yield Outputs.of([made for entry in ran for made in self._commit(key, entry, entry.at)])
+            return
+        counts.replays += 1
+        counts.replayed += len(again)
+        counts.replaying += setting.time() - began
+        outputs.unmake(old)
+        place = min(entry.place for entry in (*ran, *(each for each, _ in gone)))
+        replay = Replay(key, place, max((at for _, at in gone), default=-1), on_demand=True)
+        replay.old, replay.handled = old, len(ran)
+        first = next((entry for entry in ran if entry.runs == 1), None)
+        replay.why = _why(first, gone)
+        for entry in ran:
+            replay.at = max(replay.at, entry.at)
+            replay.new += self._commit(key, entry, replay.at)
+        replay.new, replay.stay = outputs.again(old, replay.new)
+        made = iter(replay.new)
+        for entry in ran:
+            entry.outputs = list(islice(made, len(entry.outputs)))
+        yield replay
+
+    def _commit(self, key: Any, entry: Entry, at: int) -> list[Output]:
+        """Make outputs of what a transaction made; a failure is noted."""
+        record, failures = entry.record, self._setting.failures
+        assert record is not None
+        if failures:
+            failures.mend(key, entry.place, entry.place)
+        try:
+            made = self._runner.run(Outcome(record), [entry.event]).events
+        except DetectorFailed as failure:
+            failures.note(key, entry.place, failure)
+            made = []
+        make, place, cause = self._setting.outputs.make, entry.place, entry.event.type
+        entry.outputs = [make(each, n, place, cause, at, key) for n, each in enumerate(made)]
+        return entry.outputs
+
+    # Memory
+
+    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+        return [
+            entry.outputs
+            for book in self._books.values()
+            if book.entries and book.entries[0].place[0] < before
+            for entry in book.forget(before)
+        ]
+
+    def history(self) -> list[tuple[int, int]]:
+        entries = sorted(chain.from_iterable(book.entries for book in self._books.values()))
+        pieces = [entries[n : n + _PIECE] for n in range(0, len(entries), _PIECE)]
+        return [(piece[0].place[0], _weight(piece)) for piece in pieces]
+
+    @property
+    def remembered(self) -> int:
+        return sum(map(len, self._books.values()))
+
+    def snapshots(self) -> tuple[int, int]:
+        records = [entry.record for entry in self._entries() if entry.record is not None]
+        sizes = (sys.getsizeof(record.reads) + sys.getsizeof(record.writes) for record in records)
+        return sum(len(book.versions) for book in self._books.values()), sum(sizes)
+
+    def _entries(self) -> Iterator[Entry]:
+        return chain.from_iterable(book.entries for book in self._books.values())
+
+    # Checkpoints
+
+    def outputs(self) -> Outputs:
+        return Outputs.of([output for entry in self._entries() for output in entry.outputs])
+
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+        books = [
+            (key, book.versions.base, [_written(entry) for entry in book.entries])
+            for key, book in self._books.items()
+        ]
+        return {**self._arrivals_kept(), "books": books, "outputs": self.outputs().state_of()}
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+        self._resume_arrivals(kept)
+        self._books = {}
+        outputs = iter(Outputs.resumed(kept["outputs"]))
+        for key, base, entries in kept["books"]:
+            book = self._books[key] = Book(Versions(base))
+            for place, event, at, runs, reads, writes, made in entries:
+                entry = Entry(place, event, at)
+                entry.runs, entry.outputs = runs, list(islice(outputs, made))
+                book.insert(entry, Record(reads, writes, []))
+
+
+def _why(first: Entry | None, gone: list[tuple[Entry, int]]) -> str:
+    """What made transactions run again: the first late event, or one that was taken back."""
+    withdrawn = min((entry for entry, _ in gone), default=None)
+    if withdrawn is not None and (first is None or withdrawn < first):
+        return f"retracted {withdrawn.event.type} at {withdrawn.event.ts}"
+    assert first is not None
+    return f"late {first.event.type} at {first.event.ts}"
+
+
+def _weight(entries: list[Entry]) -> int:
+    """About how many bytes they take."""
+    one = entries[0]
+    made = sum(len(entry.outputs) for entry in entries)
+    touched = 0 if one.record is None else len(one.record.reads) + len(one.record.writes)
+    return MADE * made + len(entries) * (ROW * (1 + touched) + weight_of_event(one.event))
+
+
+def _written(entry: Entry) -> tuple[Any, ...]:
+    record = entry.record
+    assert record is not None
+    return (
+        entry.place, entry.event, entry.at, entry.runs, record.reads, record.writes,
+        len(entry.outputs),
+    )  # fmt: skip
