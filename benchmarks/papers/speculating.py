@@ -73,18 +73,17 @@ def run(
     """Feed a stream to the match as it arrives at a machine."""
     engine = Engine(soccer(SIMULATED), time=machine, **options)
     trace = Trace(machine)
-
-    def note(changes: ChangeBatch, due: float) -> None:
-        _note(trace, engine, changes, due)
-        if watch is not None:
-            watch(engine, changes)
-
     for due, batch in batches(machine, tables):
         with machine.working(due):
             changes = engine.feed(batch)
-        note(changes, due)
+        _note(trace, engine, changes, due)
+        if watch is not None:
+            watch(engine, changes)
     trace.stats = engine.stats
-    note(engine.finish(), machine())
+    # What only the end of the stream makes known says nothing about latency.
+    changes = engine.finish()
+    if watch is not None:
+        watch(engine, changes)
     return trace
 
 
