@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from betimes.engine.stages.observers import Observer
 from betimes.model import EventBatch
 from betimes.ordering import Ordered, OrderingUnit
 
-Ints = npt.NDArray[np.int64]
-HITS = "PlayerHitsBall"
+Floats = npt.NDArray[np.float64]
+WATCHED = ("Proximity", "PlayerHitsBall")
+"""The detectors whose delays are shown: of positions, and of what is made from them."""
 EXPERT, EXPERT_LEVEL = 500, 25
 """What the papers' expert would choose: so many milliseconds, and more for each level."""
 NO_JITTER = replace(PRESETS["lan"], jitter_least=5_000, jitter_typical=0, jitter_most=5_000)
@@ -63,52 +64,58 @@ def _fed(snippet: Snippet, **options: Any) -> Engine:
     return engine
 
 
-@dataclass
-class Delay:
-    """The delays of what a detector reads, and the slack at that time; in milliseconds."""
+@dataclass(frozen=True)
+class Delays:
+    """The delays of what a detector reads, and its slack at that time; in milliseconds."""
 
-    at: list[float] = field(default_factory=list)
+    at: Floats
     """Seconds of the stream."""
-    type: list[str] = field(default_factory=list)
-    delay: list[float] = field(default_factory=list)
-    slack: list[float] = field(default_factory=list)
-    missed: list[bool] = field(default_factory=list)
+    type: npt.NDArray[Any]
+    delay: Floats
+    slack: Floats
+    missed: npt.NDArray[np.bool_]
     """Whether it came after a later event had been settled."""
+
+    def of(self, type: str) -> npt.NDArray[np.bool_]:
+        """Which of them have this type."""
+        which: npt.NDArray[np.bool_] = self.type == type
+        return which
 
 
 class DelayWatch(Observer):
     """Notes the delay of every event that arrives at one detector."""
 
     def __init__(self, detector: str) -> None:
-        self.found = Delay()
         self._detector = detector
         self._arrived = 0
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
 
     def arrived(self, stage: Stage, batch: EventBatch, answer: Ordered) -> None:
         if stage.node.name != self._detector:
             return
-        first, self._arrived = self._arrived, self._arrived + len(batch)
-        late = set((answer.late - first).tolist())
-        clock, slack = answer.clock, answer.slack
-        for row, code in enumerate(batch.codes.tolist()):
-            type = batch.types[code]
-            if type not in stage.node.on or clock[row] < 0:
-                continue
-            self.found.at.append(int(clock[row]) / 1e6)
-            self.found.type.append(type)
-            self.found.delay.append(max(0, int(clock[row] - batch.ts[row])) / 1e3)
-            self.found.slack.append(int(slack[row]) / 1e3)
-            self.found.missed.append(row in late)
+        missed = np.zeros(len(batch), bool)
+        late = answer.late - self._arrived
+        missed[late[late >= 0]] = True
+        self._arrived += len(batch)
+        clock = answer.clock
+        types = np.array(batch.types)[batch.codes]
+        read = np.isin(types, stage.node.on) & (clock > 0)
+        delay = np.maximum(clock - batch.ts, 0) / 1e3
+        columns = clock / 1e6, types, delay, answer.slack / 1e3, missed
+        self._parts.append(tuple(column[read] for column in columns))
+
+    def found(self) -> Delays:
+        return Delays(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
 
 
-def delays_of_hits(seconds: float) -> dict[float, Delay]:
-    """What arrives at *player hits ball*, with a margin of 0 and of 0.5."""
+def delays(seconds: float, detector: str) -> dict[float, Delays]:
+    """What arrives at a detector, with a margin of 0 and of 0.5."""
     snippet = Snippet.of(seconds, NO_JITTER)
     found = {}
     for margin in (0.0, 0.5):
-        watch = DelayWatch(HITS)
+        watch = DelayWatch(detector)
         _fed(snippet, attenuation=1, margin=margin, observers=[watch])
-        found[margin] = watch.found
+        found[margin] = watch.found()
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.papers.ordering import EXPERT, EXPERT_LEVEL, Delay, Slack
+from benchmarks.papers.ordering import EXPERT, EXPERT_LEVEL, Delays, Slack
 from benchmarks.papers.speculating import BURST, Trace
 
-INK, GREY = "#222222", "#b9b9b9"
+INK = "#222222"
 LOOKS = {
     "buffering": ("#0072B2", "-"),
     "adaptive": ("#D55E00", "--"),
@@ -22,19 +22,28 @@ LOOKS = {
 """The colours of Okabe and Ito, which everybody can tell apart; line styles help in print."""
 TOP = 900
 """Larger slack is cut off in the figure, and written in, in milliseconds."""
-TYPES = {"near": "#0072B2", "not_near": "#009E73", "kick": "#D55E00"}
+TYPES = {
+    "near": "#0072B2", "not_near": "#009E73", "kick": "#D55E00",
+    "player": "#9cc5e0", "ball": "#f0b27a",
+}  # fmt: skip
+DOTS = 1_500
+"""Of each type, about so many delays are drawn."""
 
 
 def _canvas(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(9, 4.6), dpi=110, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
+    _style(axes, title, x, y)
+    return figure, axes
+
+
+def _style(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#eeeeee")
-    return figure, axes
 
 
 def latency(traces: Mapping[str, Trace], path: Path) -> None:
@@ -113,27 +122,29 @@ def _whole(each: Slack) -> float:
     return each.whole
 
 
-def delays(found: Mapping[float, Delay], path: Path) -> None:
-    """Ordering, figure 9."""
-    figure, axes = _canvas("Delays and slack of player hits ball", "time [s]", "delay, slack [ms]")
-    for margin, colour in zip(found, ("#222222", "#999999"), strict=True):
-        each = found[margin]
-        missed = np.array(each.missed)
-        at, delay = np.array(each.at), np.array(each.delay)
-        axes.step(at, each.slack, where="post", color=colour, linewidth=1.8,
-                  label=f"slack with margin {margin:g}: {missed.sum()} missed")  # fmt: skip
-        axes.plot(at[missed], delay[missed], "x", color=colour, markersize=9, mew=2)
-    _dots(axes, next(iter(found.values())))
-    axes.set_ylim(0, 1.25 * max(max(each.slack) for each in found.values()))
-    axes.legend(frameon=False, ncols=3, loc="upper right")
+def delays(found: Mapping[str, Mapping[float, Delays]], path: Path) -> None:
+    """Ordering, figure 9, for two detectors."""
+    figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (detector, margins) in zip(
+        figure.subplots(1, len(found)), found.items(), strict=True
+    ):
+        _style(axes, f"Delays and slack of {detector}", "time [s]", "delay, slack [ms]")
+        _dots(axes, margins[0.0])
+        for margin, colour in zip(margins, ("#222222", "#888888"), strict=True):
+            each = margins[margin]
+            order = np.argsort(each.at, kind="stable")
+            axes.step(each.at[order], each.slack[order], where="post", color=colour, linewidth=1.8,
+                      label=f"slack, margin {margin:g}: {each.missed.sum():,} missed")  # fmt: skip
+            axes.plot(each.at[each.missed], each.delay[each.missed], "x", color=colour, mew=1.5)
+        axes.set_ylim(0, 1.45 * max(each.slack.max() for each in margins.values()))
+        axes.legend(frameon=False, ncols=2, loc="upper right", fontsize=9)
     figure.savefig(path)
 
 
-def _dots(axes: Axes, each: Delay) -> None:
-    types: Sequence[str] = each.type
+def _dots(axes: Axes, each: Delays) -> None:
     for type, colour in TYPES.items():
-        mine = [n for n, its in enumerate(types) if its == type]
-        axes.plot(
-            [each.at[n] for n in mine], [each.delay[n] for n in mine], "o", markersize=3,
-            color=colour, label=type,
-        )  # fmt: skip
+        mine = np.flatnonzero(each.of(type))
+        mine = mine[:: max(1, len(mine) // DOTS)]
+        if len(mine):
+            axes.plot(each.at[mine], each.delay[mine], ".", markersize=4, color=colour, label=type)
