@@ -43,13 +43,8 @@ class SplitterActor:
         splitter = self.splitter
         time = arrivals if isinstance(arrivals, int) else -1
         touched = dict.fromkeys(splitter.keys) if isinstance(arrivals, int) else {}
-        for key, place, event in () if isinstance(arrivals, int) else arrivals:
-            touched[key] = None
-            if event is None:
-                splitter.key(key).remove(place)
-            else:
-                splitter.key(key).put([Entry(place, event, 0)])
-            splitter.key(key).advance(-1, certain=-1)
+        if not isinstance(arrivals, int):
+            touched = self._take(arrivals)
         for key in touched:
             splitter.key(key).advance(time, certain=-1)
             splitter.tell(splitter.key(key))
@@ -57,6 +52,19 @@ class SplitterActor:
         for instance, parcel in splitter.parcels():
             self.sent += [(instance, message) for message in parcel.messages]
             yield f"instance {instance}", parcel
+
+    def _take(self, arrivals: list[Arrival]) -> dict[Any, None]:
+        """As the tactic does: first what is taken back, then all events of a key at once."""
+        known = {(key, place): event for key, place, event in arrivals if event is not None}
+        for key, place, event in arrivals:
+            if event is None and known.pop((key, place), None) is None:
+                self.splitter.key(key).remove(place)
+        entries: dict[Any, list[Entry]] = {}
+        for (key, place), event in sorted(known.items(), key=lambda item: item[0][1]):
+            entries.setdefault(key, []).append(Entry(place, event, 0))
+        for key, mine in entries.items():
+            self.splitter.key(key).put(mine)
+        return dict.fromkeys(key for key, _, _ in arrivals)
 
 
 class InstanceActor:

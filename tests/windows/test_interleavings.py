@@ -51,7 +51,7 @@ def stream(chance: random.Random, by: str | None) -> tuple[list[list[Arrival]], 
     gone = {place for _, _, (_, place, event) in arriving if event is None}
     stay = {p: e for _, _, (_, p, e) in arriving if e is not None and p not in gone}
     arrivals = [item[2] for item in arriving]
-    size = chance.choice([1, 1, 2, 5])
+    size = chance.choice([1, 1, 2, 5, 12])
     batches = [arrivals[low : low + size] for low in range(0, len(arrivals), size)]
     return batches, [stay[place] for place in sorted(stay)]
 

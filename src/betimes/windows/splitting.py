@@ -114,14 +114,14 @@ class KeySplitter:
     def put(self, entries: list[Entry]) -> int:
         """Take in events, in order; return how many of them land before others."""
         behind = bisect_left(entries, self.last, key=_place)
-        if behind:
-            self.entries += entries[:behind]
+        # It may have gone back in this batch: then there are others that are not cut, either.
+        follow = not self.entries or self.entries[-1].place < entries[0].place
+        self.entries += entries
+        if not follow:
             self.entries.sort(key=_place)
+        if behind:
             self._go_back(entries[0].place)
         self._change(entries[0].place)
-        self.entries += entries[behind:]
-        if behind:
-            self.entries.sort(key=_place)
         return behind
 
     def remove(self, place: Place, at: int = -1) -> Entry:
