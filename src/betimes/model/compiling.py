@@ -55,7 +55,20 @@ def compiled(function: F) -> F:
     >>> twice(21)
     42
     """
-    made = _Compiled(function)
+    return _note(function)
+
+
+def inlined(function: F) -> F:
+    """Like `compiled`, and copied into every compiled function that calls it.
+
+    For what a loop does for every event: a call hands over each array as a dozen numbers. numba
+    refuses functions with a `return` before the end.
+    """
+    return _note(function, inline="always")
+
+
+def _note(function: F, **options: Any) -> F:
+    made = _Compiled(function, options)
     _noted.append(made)
     return cast(F, made)
 
@@ -63,9 +76,10 @@ def compiled(function: F) -> F:
 class _Compiled:
     """Stands for a function until it is first called."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., object], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._options = _OPTIONS | options
         module = sys.modules.get(function.__module__)
         file = getattr(module, "__file__", None)
         # A function typed at a prompt is in no file, so nothing tells when it changes.
@@ -92,9 +106,9 @@ class _Compiled:
         # Read when the cache of a function is set up, and only then.
         settings.CACHE_DIR = before if folder is None else str(folder)
         try:
-            self.made = numba.njit(cache=self._cache is not None, **_OPTIONS)(self._function)
+            self.made = numba.njit(cache=self._cache is not None, **self._options)(self._function)
         except (OSError, RuntimeError):  # numba's answer if no place can be written
-            self.made = numba.njit(**_OPTIONS)(self._function)
+            self.made = numba.njit(**self._options)(self._function)
         finally:
             settings.CACHE_DIR = before
 

@@ -223,11 +223,11 @@ class Loop:
         self, clocks: Clocks, types: Ints, ts: Ints, codes: Codes, heads: Ints,
         origin: Origin, out: Ints, start: int,
     ) -> tuple[int, int, int, int, int]:  # fmt: skip
-        clocks.make_room(int(origin.sources.max()), len(ts) if self.policy.margin > 0 else 0)
+        clocks.make_room(kernel.last_of(origin.sources), len(ts) if self.policy.margin > 0 else 0)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed_sources(
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
             clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
-            ts, codes, heads, origin.sources, origin.certain,
+            ts, codes, heads, origin.sources.view(np.uint64), origin.certain,
             NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
             self._work, self._links, self._side, out, start,
         )  # fmt: skip

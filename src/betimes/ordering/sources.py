@@ -128,7 +128,7 @@ class Clocks:
         self.windows: Ints = np.empty((0, *window.shape), np.int64)
         self.waiting: Ints = np.empty((0, 1), np.int64)
         self.marks: Ints = np.empty((0, kernel.N_MARKS), np.int64)
-        self.common: Ints = np.array([quiet, kernel.FAR, 0])
+        self.common: Ints = np.array([quiet, kernel.FAR])
         self.leaves: Ints = np.empty(0, np.int64)
         self.make_room(1, 0)
         # What stages below make is dated back by nothing, until it is.
@@ -150,8 +150,10 @@ class Clocks:
             self.waiting = np.concatenate((self.waiting, room))
             self.leaves = np.empty(len(self.rows), np.int64)
             self._set_leaves()
+        if not arrivals:
+            return
         missing = int(self.rows[:, kernel.WAITING].max()) + arrivals - self.waiting.shape[1]
-        if arrivals and missing > 0:
+        if missing > 0:
             room = np.empty((len(self.rows), 2 * missing), np.int64)
             self.waiting = np.concatenate((self.waiting, room), 1)
 
@@ -178,7 +180,7 @@ class Clocks:
 
     def readings(self, sources: Sources) -> dict[str, Any]:
         """What a unit reports about its sources."""
-        slowest = int(self.common[kernel.SLOWEST])
+        slowest = int(self.leaves.argmin())
         return {
             "largest_delay": int(self.rows[:, kernel.TOP].max()),
             "sources": self._stats(sources),
@@ -202,6 +204,7 @@ class Clocks:
         self.rows[1:, never] = kernel.NEVER
         self.rows[:, (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)] = kernel.FAR
         self.rows[:, kernel.WAITING] = 0
+        self.rows[:, kernel.ORDINARY] = 0
         self.marks[1:] = 0
         self._set_leaves()
 
@@ -214,7 +217,7 @@ class Clocks:
         self.windows[heard] = other.windows[heard]
         self.waiting[heard, : other.waiting.shape[1]] = other.waiting[heard]
         self.marks[heard] = other.marks[heard]
-        self.marks[:, kernel.ORDINARY] = 0
+        self.rows[:, kernel.ORDINARY] = 0
         self.common[kernel.NEXT_LOOK] = kernel.NEVER
         self._set_leaves()
 
@@ -232,8 +235,8 @@ class Clocks:
 
     def _stand(self, numbers: Ints, standing: int) -> None:
         self.marks[numbers.astype(np.int64), kernel.STANDING] = standing
-        self.marks[numbers.astype(np.int64), kernel.ORDINARY] = 0
+        self.rows[numbers.astype(np.int64), kernel.ORDINARY] = 0
         self._set_leaves()
 
     def _set_leaves(self) -> None:
-        kernel.set_leaves(self.rows, self.marks, self.common, self.leaves)
+        kernel.set_leaves(self.rows, self.marks, self.leaves)

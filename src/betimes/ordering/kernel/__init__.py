@@ -50,11 +50,10 @@ from betimes.ordering.kernel.sources import (
     LIVING,
     N_MARKS,
     NEXT_LOOK,
-    ORDINARY,
     QUIET,
-    SLOWEST,
     STANDING,
     UNKNOWN,
+    last_of,
     set_leaves,
 )
 
@@ -63,8 +62,8 @@ from betimes.ordering.kernel.layout import (  # isort: skip
     COUNT, CUT, DECAY, FAR, FEW, FIRST_ALLOWANCE, FLOOR, FLOOR_LEFT, FRONTIER, GAIN, GAIN_BITS,
     HEAD, LEARNED, LEARNED_FLOATS, LOOK, MARGIN, MAX_LATE, MAX_SKEW, MAX_SLACK, MEASURED, MIN_SLACK,
     NEVER, NOTICE, NOW, N_FLOATS, N_LATE, N_REJECTED, N_RELEASED, N_REPLAYED, N_SETTLED, N_STATE,
-    OFFSET, OLDEST_NOTICE, OLDEST_WAITING, PASSED, PASSED_TOP, PEAK, POLICY, RELEASED, ROLE,
-    ROW, SETTLED_TO, SETTLED_TOP, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1, TOP, TOTAL, TS,
+    OFFSET, OLDEST_NOTICE, OLDEST_WAITING, ORDINARY, PASSED, PASSED_TOP, PEAK, POLICY, RELEASED,
+    ROLE, ROW, SETTLED_TO, SETTLED_TOP, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1, TOP, TOTAL, TS,
     UPDATES, WAITING, WINDOW,
 )  # fmt: skip
 
@@ -76,7 +75,7 @@ __all__ = [
     "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS", "N_REJECTED",
     "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING",
     "ORDINARY", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW",
-    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "SLOWEST", "STANDING", "SUSPECTS",
-    "SUSPECT_1", "TOP", "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed",
-    "feed_sources", "holding_time", "holding_times", "look", "set_leaves",
+    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "STANDING", "SUSPECTS", "SUSPECT_1",
+    "TOP", "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources",
+    "holding_time", "holding_times", "last_of", "look", "set_leaves",
 ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.model.compiling import compiled
 from betimes.ordering.kernel.buffer import find_successors, merge, sort_few, take_out
 
@@ -46,7 +48,7 @@ def feed(
 def feed_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints, order: Ints,
+    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints, order: Ints,
     work: Ints, links: Ints, side: Ints, out: Ints, start: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch whose events come from several sources, each with its own clock."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.model.compiling import compiled
+from betimes.model.compiling import compiled, inlined
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ABOVE, ALLOWANCE, BASE, BUCKETS, CUT, DECAY, DECAYING, ENOUGH, FADE, FAR, FINE, FINE_BITS,
@@ -54,53 +54,60 @@ def _largest_in(bucket: int) -> int:
 
 
 @compiled
-def _gain(state: Ints, floats: Floats, window: Ints) -> None:
+def _gain(rows: Ints, floats: Floats, windows: Ints, s: int) -> None:
     """Let the needs that follow weigh more than those before."""
-    state[GAIN] += state[GAIN] >> 4
-    pace = 7 if floats[ALLOWANCE] >= MOST else 5
-    state[GAIN_LEFT] = max(1, min(state[SEEN], 8 * state[WINDOW], OLDEST) >> pace)
-    if state[GAIN] >> (GAIN_BITS + 6):
-        state[GAIN] >>= 6
-        state[TOTAL] = state[ABOVE] = 0
+    rows[s, GAIN] += rows[s, GAIN] >> 4
+    pace = 7 if floats[s, ALLOWANCE] >= MOST else 5
+    rows[s, GAIN_LEFT] = max(1, min(rows[s, SEEN], 8 * rows[s, WINDOW], OLDEST) >> pace)
+    if rows[s, GAIN] >> (GAIN_BITS + 6):
+        rows[s, GAIN] >>= 6
+        rows[s, TOTAL] = rows[s, ABOVE] = 0
         for i in range(BUCKETS):
-            window[i] >>= 6
-            state[TOTAL] += window[i]
-            if i > state[CUT]:
-                state[ABOVE] += window[i]
+            windows[s, i] >>= 6
+            rows[s, TOTAL] += windows[s, i]
+            if i > rows[s, CUT]:
+                rows[s, ABOVE] += windows[s, i]
 
 
-@compiled
-def _into_window(state: Ints, floats: Floats, window: Ints, need: int) -> None:
-    state[GAIN_LEFT] -= 1
-    if state[GAIN_LEFT] <= 0:
-        _gain(state, floats, window)
+@inlined
+def _into_window(rows: Ints, floats: Floats, windows: Ints, s: int, need: int) -> None:
+    rows[s, GAIN_LEFT] -= 1
+    if rows[s, GAIN_LEFT] <= 0:
+        _gain(rows, floats, windows, s)
     bucket = _bucket(need)
-    window[bucket] += state[GAIN]
-    state[TOTAL] += state[GAIN]
-    if bucket > state[CUT]:
-        state[ABOVE] += state[GAIN]
+    windows[s, bucket] += rows[s, GAIN]
+    rows[s, TOTAL] += rows[s, GAIN]
+    if bucket > rows[s, CUT]:
+        rows[s, ABOVE] += rows[s, GAIN]
 
 
 @compiled
-def _exceeded_by(state: Ints, window: Ints, weight: int) -> int:
+def _exceeded_by(rows: Ints, windows: Ints, s: int, weight: int) -> int:
     """The smallest slack that needs of less than this weight exceed."""
-    cut, above = state[CUT], state[ABOVE]
+    cut, above = rows[s, CUT], rows[s, ABOVE]
     while above >= weight:
         cut += 1
-        above -= window[cut]
-    while cut > 0 and above + window[cut] < weight:
-        above += window[cut]
+        above -= windows[s, cut]
+    while cut > 0 and above + windows[s, cut] < weight:
+        above += windows[s, cut]
         cut -= 1
-    state[CUT], state[ABOVE] = cut, above
+    rows[s, CUT], rows[s, ABOVE] = cut, above
     return _largest_in(cut)
 
 
-@compiled
+@inlined
 def learn_need(
-    state: Ints, floats: Floats, window: Ints, ts: int, head_start: int, successor: int
+    state: Ints,
+    rows: Ints,
+    floats: Floats,
+    windows: Ints,
+    s: int,
+    ts: int,
+    head_start: int,
+    successor: int,
 ) -> None:
     """Quantile policy: note how much slack this event would have needed to be released in order."""
-    now = state[NOW]
+    now = rows[s, NOW]
     need = 0
     late = ts < state[PASSED_TOP]
     if now != NEVER:
@@ -108,67 +115,67 @@ def learn_need(
             need = now - ts + 1 + head_start
         elif successor <= now + head_start:
             need = now + head_start - successor + 1
-    state[SEEN] += 1
-    _into_window(state, floats, window, need)
-    if state[SEEN] > UNCOUNTED:
-        floats[ALLOWANCE] = min(floats[ALLOWANCE] + floats[MAX_LATE], MOST)
+    rows[s, SEEN] += 1
+    _into_window(rows, floats, windows, s, need)
+    if rows[s, SEEN] > UNCOUNTED:
+        floats[s, ALLOWANCE] = min(floats[s, ALLOWANCE] + floats[s, MAX_LATE], MOST)
         if late:
-            floats[ALLOWANCE] = max(floats[ALLOWANCE] - 1.0, LEAST)
-    if state[FLOOR_LEFT] > 0:
-        state[FLOOR_LEFT] -= 1
+            floats[s, ALLOWANCE] = max(floats[s, ALLOWANCE] - 1.0, LEAST)
+    if rows[s, FLOOR_LEFT] > 0:
+        rows[s, FLOOR_LEFT] -= 1
     if ts <= state[PASSED] and ts > state[PASSED_TOP]:
         state[PASSED_TOP] = ts
 
 
-@compiled
-def learn_delays(state: Ints, floats: Floats, waiting: Ints, elapsed: int) -> None:
+@inlined
+def learn_delays(rows: Ints, floats: Floats, waiting: Ints, s: int, elapsed: int) -> None:
     """Learn the delays of the events that waited for this clock update."""
-    now = state[NOW]
-    if state[OLDEST_WAITING] != FAR:
-        delay = now - state[OLDEST_WAITING]
-        if delay > state[TOP]:
-            state[TOP] = delay
-    if state[POLICY] == DECAYING:
-        if floats[DECAY] > 0.0:
-            floats[BASE] *= floats[DECAY] / (floats[DECAY] + elapsed)
+    now = rows[s, NOW]
+    if rows[s, OLDEST_WAITING] != FAR:
+        delay = now - rows[s, OLDEST_WAITING]
+        if delay > rows[s, TOP]:
+            rows[s, TOP] = delay
+    if rows[s, POLICY] == DECAYING:
+        if floats[s, DECAY] > 0.0:
+            floats[s, BASE] *= floats[s, DECAY] / (floats[s, DECAY] + elapsed)
         else:
-            floats[BASE] = max(floats[BASE] - elapsed / FOLLOW, 0.0)
-        if state[OLDEST_WAITING] != FAR:
-            floats[BASE] = max(floats[BASE], float(now - state[OLDEST_WAITING]))
-    if floats[MARGIN] > 0.0:
-        for i in range(state[WAITING]):
-            difference = (now - waiting[i]) - floats[MEAN]
-            if state[MEASUREMENTS] == 0:
-                floats[MEAN] = difference
+            floats[s, BASE] = max(floats[s, BASE] - elapsed / FOLLOW, 0.0)
+        if rows[s, OLDEST_WAITING] != FAR:
+            floats[s, BASE] = max(floats[s, BASE], float(now - rows[s, OLDEST_WAITING]))
+    if floats[s, MARGIN] > 0.0:
+        for i in range(rows[s, WAITING]):
+            difference = (now - waiting[s, i]) - floats[s, MEAN]
+            if rows[s, MEASUREMENTS] == 0:
+                floats[s, MEAN] = difference
             else:
                 step = FADE * difference
-                floats[MEAN] += step
-                floats[VARIANCE] = (1.0 - FADE) * (floats[VARIANCE] + difference * step)
-            state[MEASUREMENTS] += 1
-    if state[OLDEST_NOTICE] != FAR:
-        floor = now - state[OLDEST_NOTICE]
-        if state[FLOOR_LEFT] == 0 or floor > state[FLOOR]:
-            state[FLOOR] = floor
-        state[FLOOR_LEFT] = state[WINDOW]
-    state[WAITING] = 0
-    state[OLDEST_WAITING] = FAR
-    state[OLDEST_NOTICE] = FAR
+                floats[s, MEAN] += step
+                floats[s, VARIANCE] = (1.0 - FADE) * (floats[s, VARIANCE] + difference * step)
+            rows[s, MEASUREMENTS] += 1
+    if rows[s, OLDEST_NOTICE] != FAR:
+        floor = now - rows[s, OLDEST_NOTICE]
+        if rows[s, FLOOR_LEFT] == 0 or floor > rows[s, FLOOR]:
+            rows[s, FLOOR] = floor
+        rows[s, FLOOR_LEFT] = rows[s, WINDOW]
+    rows[s, WAITING] = 0
+    rows[s, OLDEST_WAITING] = FAR
+    rows[s, OLDEST_NOTICE] = FAR
 
 
-@compiled
-def set_slack(state: Ints, floats: Floats, window: Ints) -> None:
+@inlined
+def set_slack(rows: Ints, floats: Floats, windows: Ints, s: int) -> None:
     """Set the slack from what was learned, by the policy."""
-    if state[POLICY] == LARGEST:
-        slack = state[TOP]
-    elif state[POLICY] == DECAYING:
-        slack = math.ceil(floats[BASE])
+    if rows[s, POLICY] == LARGEST:
+        slack = rows[s, TOP]
+    elif rows[s, POLICY] == DECAYING:
+        slack = math.ceil(floats[s, BASE])
     else:
-        share = floats[MAX_LATE] * min(max(floats[ALLOWANCE], 0.0) / ENOUGH, 1.0)
-        slack = _exceeded_by(state, window, max(state[GAIN] // 8, int(share * state[TOTAL])))
-        if state[FLOOR_LEFT] > 0 and state[FLOOR] > slack:
-            slack = state[FLOOR]
-    if floats[MARGIN] > 0.0:
-        slack += math.ceil(floats[MARGIN] * math.sqrt(floats[VARIANCE]))
-    if state[POLICY] == LARGEST and slack < state[SLACK]:
-        slack = state[SLACK]
-    state[SLACK] = min(max(slack, state[MIN_SLACK]), state[MAX_SLACK])
+        share = floats[s, MAX_LATE] * min(max(floats[s, ALLOWANCE], 0.0) / ENOUGH, 1.0)
+        slack = _exceeded_by(rows, windows, s, max(rows[s, GAIN] // 8, int(share * rows[s, TOTAL])))
+        if rows[s, FLOOR_LEFT] > 0 and rows[s, FLOOR] > slack:
+            slack = rows[s, FLOOR]
+    if floats[s, MARGIN] > 0.0:
+        slack += math.ceil(floats[s, MARGIN] * math.sqrt(floats[s, VARIANCE]))
+    if rows[s, POLICY] == LARGEST and slack < rows[s, SLACK]:
+        slack = rows[s, SLACK]
+    rows[s, SLACK] = min(max(slack, rows[s, MIN_SLACK]), rows[s, MAX_SLACK])

@@ -6,9 +6,9 @@ from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ARRIVALS, CLOCK, CONFIRM, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST, MARGIN,
-    MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING, PASSED,
-    PASSED_TOP, POLICY, QUANTILE, ROLE, ROW, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1,
-    TOP, TS, UPDATES, WAITING,
+    MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, N_FLOATS, N_STATE, OFFSET, OLDEST_NOTICE,
+    OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, QUANTILE, ROLE, ROW, SETTLED_TO, SILENT, SIZE,
+    SLACK, SUSPECTS, SUSPECT_1, TOP, TS, UPDATES, WAITING,
 )  # fmt: skip
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 
@@ -52,6 +52,10 @@ def walk(
     `path` receives, per arrival, the clock, the slack, and the time up to which a clock update
     lets events pass (NEVER if this was no update).
     """
+    rows = state.reshape((1, N_STATE))
+    row_floats = floats.reshape((1, N_FLOATS))
+    windows = window.reshape((1, len(window)))
+    waits = waiting.reshape((1, len(waiting)))
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
     # The policy "largest" has nothing to do until a delay exceeds the largest so far.
@@ -85,7 +89,7 @@ def walk(
                 state[OLDEST_NOTICE] = min(state[OLDEST_NOTICE], effective)
             elif quantile:
                 state[NOW] = now
-                learn_need(state, floats, window, ts[p], heads[p], successors[p])
+                learn_need(state, rows, row_floats, windows, 0, ts[p], heads[p], successors[p])
         if role & CLOCK and not suspect and time >= now:
             if role & SILENT:
                 state[NOW], state[WAITING], state[OLDEST_NOTICE] = time, 0, FAR
@@ -94,8 +98,8 @@ def walk(
             elif not quick or time - oldest > state[TOP]:
                 elapsed = 0 if now == NEVER else time - now
                 state[NOW], state[OLDEST_WAITING] = time, oldest
-                learn_delays(state, floats, waiting, elapsed)
-                set_slack(state, floats, window)
+                learn_delays(rows, row_floats, waits, 0, elapsed)
+                set_slack(rows, row_floats, windows, 0)
                 slack = state[SLACK]
                 if quantile:
                     cursor = pass_frontier(state, buffer, cursor, end, row0 + p, time - slack)

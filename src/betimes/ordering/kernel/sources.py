@@ -26,35 +26,46 @@ those were certain before this arrival. What they still make is later, unless th
 by how much they do is the slack of source 0. So whatever a source does, the levels above need not
 learn it again.
 
-**The bound in constant time.** `leaves` has `clock - slack` of each source, FAR if it does not
-count. Clocks only rise, so the least of them changes when that very source moves on, or another
-falls below it. Only then all of them are looked at: on average over the arrivals, one or two.
+**What it costs.** `leaves` has `clock - slack` of each source, FAR if it does not count. Clocks
+only rise, so the least of them changes when that very source moves on, or another falls below it.
+Only then all of them are looked at: on average over the arrivals, one or two. Apart from that, an
+arrival touches nothing but the row of its source, and one question tells whether that source is an
+ordinary one.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, CLOCK, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST, MARGIN, MAX_SKEW,
-    MEASURED, NEVER, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING, PASSED, PASSED_TOP,
-    POLICY, QUANTILE, ROLE, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, TOP, UPDATES, WAITING,
+    ARRIVALS, CLOCK, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, HEARD, Ints, LARGEST, MARGIN,
+    MAX_SKEW, MEASURED, NEVER, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING, ORDINARY, POLICY,
+    QUANTILE, ROLE, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, TOP, UPDATES, WAITING,
 )  # fmt: skip
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 from betimes.ordering.kernel.path import is_suspect, pass_frontier
 
-# Columns of the table of sources: the clock when each was last heard, its standing, whether it has
-# had a clock event, and whether it is an ordinary one: living, led by clock events, none in doubt.
-HEARD, STANDING, TICKED, ORDINARY, N_MARKS = range(5)
+# Columns of the table of sources: the standing of each, and whether it has had a clock event.
+STANDING, TICKED, N_MARKS = range(3)
 
 UNKNOWN, LIVING, EXPECTED, QUIET = range(4)
 
-# Fields of `common`: how long until a source is quiet, when to look for quiet ones again, and the
-# source with the least leaf.
-QUIET_AFTER, NEXT_LOOK, SLOWEST, N_COMMON = range(4)
+# Fields of `common`: how long until a source is quiet, and when to look for quiet ones again.
+QUIET_AFTER, NEXT_LOOK, N_COMMON = range(3)
 
 NOTHING_CERTAIN = -1
 """The bound while a source is expected whose time nobody knows; all times are later."""
+
+
+@compiled
+def last_of(sources: Ints) -> int:
+    """The largest of these numbers."""
+    last = 0
+    for p in range(len(sources)):
+        last = max(last, sources[p])
+    return last
 
 
 @compiled
@@ -70,42 +81,29 @@ def _leaf(rows: Ints, marks: Ints, s: int) -> int:
 
 
 @compiled
-def _find_slowest(leaves: Ints, common: Ints) -> None:
-    least = leaves.min()
-    s = 0
-    while leaves[s] != least:
-        s += 1
-    common[SLOWEST] = s
-
-
-@compiled
-def _set_leaf(leaves: Ints, common: Ints, s: int, value: int) -> None:
-    """Set the leaf of a source, and look for the slowest if it may be another one."""
-    leaves[s] = value
-    if s == common[SLOWEST]:
-        _find_slowest(leaves, common)
-    elif value < leaves[common[SLOWEST]]:
-        common[SLOWEST] = s
-
-
-@compiled
-def set_leaves(rows: Ints, marks: Ints, common: Ints, leaves: Ints) -> None:
+def set_leaves(rows: Ints, marks: Ints, leaves: Ints) -> None:
     """Set the leaves of all sources."""
     for s in range(len(rows)):
         leaves[s] = _leaf(rows, marks, s)
-    _find_slowest(leaves, common)
 
 
 @compiled
-def _bound(rows: Ints, common: Ints, leaves: Ints, now: int) -> int:
+def _least(leaves: Ints) -> int:
+    least = FAR
+    for s in range(len(leaves)):
+        least = min(least, leaves[s])
+    return least
+
+
+@compiled
+def _bound(rows: Ints, least: int, now: int) -> int:
     """Up to where order is certain; if every source is quiet, the longest slack decides."""
-    least = leaves[common[SLOWEST]]
     if least != FAR:
-        return int(least)
+        return least
     longest = 0
     for s in range(len(rows)):
         longest = max(longest, rows[s, SLACK])
-    return now - longest
+    return int(now - longest)
 
 
 @compiled
@@ -114,35 +112,41 @@ def _leave_out_quiet(rows: Ints, marks: Ints, common: Ints, leaves: Ints, now: i
     oldest = FAR
     for s in range(1, len(rows)):
         if marks[s, STANDING] == LIVING and rows[s, NOW] != NEVER:
-            if now - marks[s, HEARD] > common[QUIET_AFTER]:
-                marks[s, STANDING], marks[s, ORDINARY] = QUIET, 0
+            if now - rows[s, HEARD] > common[QUIET_AFTER]:
+                marks[s, STANDING], rows[s, ORDINARY] = QUIET, 0
                 leaves[s] = FAR
             else:
-                oldest = min(oldest, marks[s, HEARD])
+                oldest = min(oldest, rows[s, HEARD])
     common[NEXT_LOOK] = FAR if oldest >= FAR - common[QUIET_AFTER] else oldest + common[QUIET_AFTER]
-    _find_slowest(leaves, common)
 
 
 @compiled
-def _pass_time(rows: Ints, marks: Ints, common: Ints, leaves: Ints, by: int) -> None:
+def _pass_time(rows: Ints, marks: Ints, leaves: Ints, by: int) -> None:
     """Time passes without events: every clock moves on, and nothing is measured."""
     for s in range(1, len(rows)):
         if rows[s, NOW] != NEVER:
             rows[s, NOW] += by
         rows[s, WAITING], rows[s, OLDEST_WAITING], rows[s, OLDEST_NOTICE] = 0, FAR, FAR
-    set_leaves(rows, marks, common, leaves)
+    set_leaves(rows, marks, leaves)
 
 
 @compiled
-def _learn_below(
-    rows: Ints, floats: Floats, windows: Ints, waiting: Ints, ts: int, elapsed: int
-) -> None:
+def _learn_below(rows: Ints, floats: Floats, windows: Ints, waiting: Ints, elapsed: int) -> None:
     """Source 0 learns at once: its clock says what may still come, not what has come."""
-    if ts != FAR:
-        rows[0, OLDEST_WAITING] = waiting[0, 0] = ts
-        rows[0, WAITING] = 1
-    learn_delays(rows[0], floats[0], waiting[0], elapsed)
-    set_slack(rows[0], floats[0], windows[0])
+    learn_delays(rows, floats, waiting, 0, elapsed)
+    set_slack(rows, floats, windows, 0)
+
+
+@compiled
+def _hear_from_below(
+    state: Ints, rows: Ints, floats: Floats, windows: Ints, waiting: Ints, ts: int, successor: int
+) -> None:
+    """Source 0 has made an event, dated back by its distance from the clock."""
+    if state[POLICY] == QUANTILE:
+        learn_need(state, rows, floats, windows, 0, ts, 0, successor)
+    rows[0, OLDEST_WAITING] = waiting[0, 0] = min(ts, rows[0, NOW])
+    rows[0, WAITING] = 1
+    _learn_below(rows, floats, windows, waiting, 0)
 
 
 @compiled
@@ -152,21 +156,22 @@ def _hear_of(rows: Ints, marks: Ints, common: Ints, leaves: Ints, s: int, ticks:
     if marks[s, STANDING] != LIVING:
         marks[s, STANDING] = LIVING
         common[NEXT_LOOK] = NEVER
-        _set_leaf(leaves, common, s, _leaf(rows, marks, s))
-    marks[s, ORDINARY] = marks[s, TICKED] and rows[s, SUSPECTS] == 0
+        leaves[s] = _leaf(rows, marks, s)
+    rows[s, ORDINARY] = marks[s, TICKED] and rows[s, SUSPECTS] == 0
 
 
 @compiled
 def walk_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Ints, certain: Ints,
+    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints,
     successors: Ints, path: Ints, rejected: Ints,
 ) -> bool:  # fmt: skip
     """Like `path.walk`, with one clock per source.
 
-    `sources` has the source of each arrival, `certain` how far the stages below were certain before
-    it; it is empty if there are none.
+    `sources` has the source of each arrival, as unsigned numbers: with signed ones, every access to
+    a row would look whether to count from the end. `certain` says how far the stages below were
+    certain before it; it is empty if there are none.
     """
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
@@ -175,8 +180,9 @@ def walk_sources(
     cursor, end = state[HEAD], state[HEAD] + state[SIZE]
     now, slack, max_skew = state[NOW], state[SLACK], state[MAX_SKEW]
     passed = state[SETTLED_TO]
+    least, next_look = _least(leaves), common[NEXT_LOOK]
     if now != NEVER:
-        slack = now - _bound(rows, common, leaves, now)
+        slack = now - _bound(rows, least, now)
         passed = max(passed, now - slack)
     below = len(certain) > 0
     maybe_late = False
@@ -186,21 +192,22 @@ def walk_sources(
         role = types[ROLE, code]
         types[COUNT, code] += 1
         time = ts[p] + types[OFFSET, code]
-        leads = bool(role & CLOCK)
-        moved = suspect = changed = False
+        leads, measured = bool(role & CLOCK), bool(role & MEASURED)
+        moved = changed = suspect = False
         if below and certain[p] > rows[0, NOW]:
             elapsed = certain[p] - max(rows[0, NOW], 0)
             rows[0, NOW] = certain[p]
             if not quick:
-                _learn_below(rows, row_floats, windows, waiting, FAR, elapsed)
-            _set_leaf(leaves, common, 0, _leaf(rows, marks, 0))
+                _learn_below(rows, row_floats, windows, waiting, elapsed)
+            leaves[0] = _leaf(rows, marks, 0)
+            least = _least(leaves)
             moved = True
-        if not marks[s, ORDINARY] or (leads and time - now > max_skew):
+        if not rows[s, ORDINARY] or (leads and time - now > max_skew):
             changed = True
             if role & SILENT:
                 leads = False
                 if now != NEVER and time >= now:
-                    _pass_time(rows, marks, common, leaves, time - now)
+                    _pass_time(rows, marks, leaves, time - now)
                     now = time
                     _leave_out_quiet(rows, marks, common, leaves, now)
                     moved = True
@@ -213,49 +220,52 @@ def walk_sources(
                 elif not leads and not marks[s, TICKED]:
                     leads = now == NEVER or time - now <= max_skew
                 if suspect:
-                    marks[s, ORDINARY] = leads = False
+                    rows[s, ORDINARY] = leads = measured = False
                 else:
                     _hear_of(rows, marks, common, leaves, s, bool(role & CLOCK))
-        if not suspect:
-            marks[s, HEARD] = now
-        if role & MEASURED and not suspect:
+            if s == 0 and measured:
+                measured = False
+                maybe_late |= ts[p] < passed
+                if rows[0, NOW] != NEVER:
+                    _hear_from_below(
+                        state, rows, row_floats, windows, waiting, ts[p], successors[p]
+                    )
+                    leaves[0] = _leaf(rows, marks, 0)
+            least, next_look = _least(leaves), common[NEXT_LOOK]
+        oldest = rows[s, OLDEST_WAITING]
+        if measured:
             maybe_late |= ts[p] < passed
             effective = ts[p] - heads[p]
-            if quantile and not (s == 0 and rows[0, NOW] == NEVER):
-                rows[s, PASSED], rows[s, PASSED_TOP] = state[PASSED], state[PASSED_TOP]
-                head = 0 if s == 0 else heads[p]
-                learn_need(rows[s], row_floats[s], windows[s], ts[p], head, successors[p])
-                state[PASSED_TOP] = rows[s, PASSED_TOP]
-            if s > 0:
-                if effective < rows[s, OLDEST_WAITING]:
-                    rows[s, OLDEST_WAITING] = effective
-                if spread:
-                    waiting[s, rows[s, WAITING]] = effective
-                    rows[s, WAITING] += 1
-            else:
-                back = min(ts[p], rows[0, NOW])
-                if rows[0, NOW] != NEVER and (not quick or rows[0, NOW] - back > rows[0, TOP]):
-                    _learn_below(rows, row_floats, windows, waiting, back, 0)
-                    _set_leaf(leaves, common, 0, _leaf(rows, marks, 0))
+            oldest = min(oldest, effective)
+            if quantile:
+                learn_need(state, rows, row_floats, windows, s, ts[p], heads[p], successors[p])
+            if spread:
+                waiting[s, rows[s, WAITING]] = effective
+                rows[s, WAITING] += 1
         if leads and time >= rows[s, NOW]:
             before = rows[s, NOW]
             rows[s, NOW] = time
-            if not quick or time - rows[s, OLDEST_WAITING] > rows[s, TOP]:
+            if not quick or time - oldest > rows[s, TOP]:
                 elapsed = 0 if before == NEVER else time - before
-                learn_delays(rows[s], row_floats[s], waiting[s], elapsed)
-                set_slack(rows[s], row_floats[s], windows[s])
-            rows[s, OLDEST_WAITING] = FAR
-            if time > now:
-                now = time
-                marks[s, HEARD] = now
-            _set_leaf(leaves, common, s, time - rows[s, SLACK])
-            if now > common[NEXT_LOOK]:
+                rows[s, OLDEST_WAITING] = oldest
+                learn_delays(rows, row_floats, waiting, s, elapsed)
+                set_slack(rows, row_floats, windows, s)
+            oldest = FAR
+            now = max(now, time)
+            rows[s, HEARD] = now
+            was, leaves[s] = leaves[s], time - rows[s, SLACK]
+            least = _least(leaves) if was == least else min(least, leaves[s])
+            if now > next_look:
                 _leave_out_quiet(rows, marks, common, leaves, now)
+                least, next_look = _least(leaves), common[NEXT_LOOK]
             moved = True
             updates += 1
+        elif not suspect:
+            rows[s, HEARD] = now
+        rows[s, OLDEST_WAITING] = oldest
         bound = NEVER
         if (moved or changed) and now != NEVER:
-            reached = _bound(rows, common, leaves, now)
+            reached = _bound(rows, least, now)
             slack = now - reached
             if moved:
                 bound = reached
