@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
@@ -32,9 +35,10 @@ def detect(
     """Find what a hierarchy detects in events that are all there already.
 
     The events are sorted by time, fed to an `Engine` and finished, so each row of the answer is the
-    final insert of one detected event, and the order of rows makes no difference. Only events of
-    the same time stay in the order of their rows. For a stream that arrives out of order, use
-    `Engine`.
+    final insert of one detected event. The order of rows makes no difference: events of the same
+    time are sorted by type, then by the columns of the payload in alphabetical order. If your rows
+    are in an order that counts, name a column with `arrival`. For a stream that arrives out of
+    order, use `Engine`.
 
     Parameters
     ----------
@@ -78,9 +82,9 @@ def detect(
 
 
 def _order(batch: EventBatch, arrival: str | None) -> npt.NDArray[np.intp]:
-    """The order in which to feed: that of time, or of a column; rows that are equal stay."""
+    """The order in which to feed: that of time and content, or of a column."""
     if arrival is None or not len(batch):
-        return np.argsort(batch.ts, kind="stable")
+        return _by_content(batch)
     arrivals = batch.column(arrival)
     try:
         return np.array(sorted(range(len(arrivals)), key=arrivals.__getitem__), np.intp)
@@ -89,6 +93,52 @@ def _order(batch: EventBatch, arrival: str | None) -> npt.NDArray[np.intp]:
             f"expected arrival={arrival!r} to name a column with values that can be sorted, "
             "got some that cannot be compared; fill in what is missing"
         ) from None
+
+
+def _by_content(batch: EventBatch) -> npt.NDArray[np.intp]:
+    """By time; rows that share their time with others, and only those, by what is in them."""
+    order = np.argsort(batch.ts, kind="stable")
+    same = np.diff(batch.ts[order]) == 0
+    if not same.any():
+        return order
+    places = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    rows = order[places]
+    order[places] = rows[_contents(batch.take(rows))]
+    return order
+
+
+def _contents(batch: EventBatch) -> npt.NDArray[np.intp]:
+    """The order of these rows by time, type and payload."""
+    if isinstance(batch.payload, pa.Table):
+        names = [f"column {name}" for name in batch.payload.column_names]
+        table = batch.payload.rename_columns(names)
+        table = table.append_column("ts", pa.array(batch.ts))
+        ranks = np.argsort(np.argsort(batch.types))
+        table = table.append_column("type", pa.array(ranks[batch.codes]))
+        with suppress(pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid):
+            found = pc.sort_indices(
+                table, sort_keys=[(key, "ascending") for key in ("ts", "type", *sorted(names))]
+            )
+            return np.asarray(found).astype(np.intp)
+
+    def content(row: int) -> tuple[int, str, list[tuple[str, Any]]]:
+        event = batch[row]
+        return (
+            event.ts,
+            event.type,
+            [(k, _sortable(event.payload[k])) for k in sorted(event.payload)],
+        )
+
+    return np.array(sorted(range(len(batch)), key=content), np.intp)
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    """Values of different kinds cannot be compared: numbers, text, the rest, and nothing."""
+    if value is None:
+        return 4, 0
+    if isinstance(value, int | float):
+        return 1, value
+    return (2, value) if isinstance(value, str) else (3, repr(value))
 
 
 detect.__signature__ = signature(detect, **PATIENT)  # type: ignore[attr-defined]

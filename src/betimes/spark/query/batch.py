@@ -12,9 +12,9 @@ from itertools import groupby
 from operator import itemgetter
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import AtomicType, DataType, LongType, NullType, StringType, StructType
 
 from betimes.host import Host
 from betimes.model import times
@@ -39,14 +39,30 @@ def detect_batch(rows: DataFrame, job: Job) -> DataFrame:
 
 
 def in_slots(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows slot by slot, each slot in order of time if rows are `timed`, then of arrival."""
+    """The rows slot by slot: in order of arrival, or of time if rows are `timed`.
+
+    Rows of the same time are in order of type, then of the other columns, alphabetically, as in
+    `betimes.detect`: where rows come from makes no difference.
+    """
     if ROW_SLOT not in rows.columns:
         rows = rows.withColumn(ROW_SLOT, F.lit(0))
     arrival = job.columns.arrival
-    position = F.col(quoted(arrival)) if arrival else F.monotonically_increasing_id()
-    placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
-    order = [name for name in (ROW_SLOT, TIME, POSITION) if name in placed.columns]
-    return placed.sortWithinPartitions(*order).drop(TIME, POSITION)
+    if TIME not in rows.columns:
+        position = F.col(quoted(arrival)) if arrival else F.monotonically_increasing_id()
+        placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
+        return placed.sortWithinPartitions(ROW_SLOT, POSITION).drop(POSITION)
+    kinds = {field.name: field.dataType for field in rows.schema if field.name != TIME}
+    names = [job.columns.type, *sorted(kinds.keys() - {job.columns.type, job.columns.time})]
+    contents = [_sortable(name, kinds[name]) for name in names if name in kinds]
+    placed = rows.repartition(job.slots, F.col(ROW_SLOT))
+    return placed.sortWithinPartitions(ROW_SLOT, TIME, *contents).drop(TIME)
+
+
+def _sortable(name: str, kind: DataType) -> Column:
+    """A column, or if it is nested, which Spark cannot always compare, its JSON."""
+    column = F.col(quoted(name))
+    flat = isinstance(kind, AtomicType | NullType)
+    return (column if flat else F.to_json(F.struct(column))).asc_nulls_last()
 
 
 def timed(rows: DataFrame, job: Job) -> DataFrame:
