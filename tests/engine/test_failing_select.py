@@ -55,6 +55,14 @@ def test_the_event_at_which_it_fails_is_left_out_and_counted() -> None:
             assert engine.stats["m"].errors == 1
 
 
+def test_what_fails_only_because_of_an_event_that_is_left_out_is_not_left_out() -> None:
+    stream = [event("A", 0, 1), event("A", 1, "x"), event("B", 2, 1), event("B", 0, "x")]
+    for compiled in (True, False):
+        engine = Engine(hierarchy("A B", compiled=compiled), attenuation=0.0, errors="skip")
+        assert [key[1:] for key in fold(run(engine, stream, 1))] == [(2, '{"v":2}')]
+        assert engine.stats["m"].errors == 1
+
+
 def test_with_columns_of_arrow() -> None:
     rows = [event("A", 1, 1), event("B", 2, None), event("B", 3, 2)]
     table = EventBatch.from_rows(rows).to_arrow().drop_columns(["v"])

@@ -8,6 +8,16 @@ from typing import Any
 from betimes.model.event import Event
 from betimes.patterns.matcher import Match, Matcher
 from betimes.patterns.payloads import Shape
+from betimes.patterns.steps import PatternError
+
+
+class PartlyFailed(PatternError):
+    """Some of the matches that are due cannot be published."""
+
+    def __init__(self, message: str, made: list[Event]) -> None:
+        super().__init__(message)
+        self.made = made
+        """The others."""
 
 
 class PatternDetector:
@@ -31,7 +41,7 @@ class PatternDetector:
     def on_time(self, ts: int) -> list[Event] | None:
         """The matches that are complete, or time out, at a time without an event."""
         matches = self._matcher.on_time(ts)
-        return self._published(matches) if matches else None
+        return self._published_apart(matches) if matches else None
 
     @property
     def deadline(self) -> int | None:
@@ -45,6 +55,19 @@ class PatternDetector:
     def restore(self, state: Any) -> None:
         """Go back to a state from `snapshot()`."""
         self._matcher.state = state
+
+    def _published_apart(self, matches: Iterable[Match]) -> list[Event] | None:
+        """The same where no event is to blame if one of them fails: the others are published."""
+        events: list[Event] = []
+        failure: Exception | None = None
+        for match in matches:
+            try:
+                events += self._published([match]) or ()
+            except Exception as error:  # noqa: BLE001 - raised below
+                failure = failure or error
+        if failure is not None:
+            raise PartlyFailed(str(failure), events) from failure
+        return events or None
 
     def _published(self, matches: Iterable[Match]) -> list[Event] | None:
         events = []

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.engine.news.outputs import Place
+from betimes.engine.news.outputs import TIME, Place
 from betimes.engine.options import EngineOptions
 from betimes.engine.stages.runner import DetectorFailed
 
+LAST: Place = (2**63, 0, 0)
+"""After all others."""
 Where = tuple[Any, Place]
 """A key, and a place in its order."""
 
@@ -46,11 +48,16 @@ class Failures:
         if (key, place) not in self._judged:
             self._open[key, place] = failure
 
-    def mend(self, key: Any, low: Place, high: Place) -> None:
-        """Between these places, the detector of a key no longer fails."""
-        for where in [w for w in self._open if w[0] == key and low <= w[1] <= high]:
+    def mend(self, key: Any, low: Place, high: Place = LAST, *, deadlines: bool = False) -> None:
+        """Between these places, the detector of a key no longer fails, or only not at deadlines."""
+
+        def gone(where: Where) -> bool:
+            at = where[1]
+            return where[0] == key and low <= at <= high and (at[1] == TIME or not deadlines)
+
+        for where in list(filter(gone, self._open)):
             del self._open[where]
-        for where in [w for w in self._judged if w[0] == key and low <= w[1] <= high]:
+        for where in list(filter(gone, self._judged)):
             self._judged.remove(where)
             self._mended += 1
 

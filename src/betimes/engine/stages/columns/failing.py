@@ -13,17 +13,36 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.outputs import Place
+from betimes.engine.news.outputs import Output, Outputs, Place
 from betimes.engine.reading.keys import Keys
 from betimes.engine.stages.columns.history import ColumnSegment
 from betimes.engine.stages.runner import DetectorFailed
-from betimes.engine.stages.tactic import Ints, Setting
+from betimes.engine.stages.tactic import ColumnReplay, Ints, Setting
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.kernel import AT, KEY, NUMBER, TS
 
 Flags = npt.NDArray[np.bool_]
 Disturbed = dict[int, tuple[int, int, str]]
 """Keys that must go back: to which segment, at which arrival, and why."""
+
+
+def netted(told: Sequence[Outputs | ColumnReplay]) -> ColumnReplay:
+    """What a stage has made and taken back in one batch: what did not last is not told."""
+    made: dict[str, Output] = {}
+    gone: list[Output] = []
+    whys: list[str] = []
+    whole = ColumnReplay(None, (-1, 0, 0), -1, on_demand=True)
+    for each in told:
+        if isinstance(each, ColumnReplay):
+            whole.handled += each.handled
+            for output, why in zip(each.gone, each.why, strict=True):
+                if made.pop(output.id, None) is None:
+                    gone.append(output)
+                    whys.append(why)
+        fresh = each.fresh if isinstance(each, ColumnReplay) else each
+        made |= {output.id: output for output in fresh}
+    whole.gone, whole.fresh, whole.why = Outputs.of(gone), Outputs.of([*made.values()]), whys
+    return whole
 
 
 class LeftOut:
@@ -59,6 +78,8 @@ class LeftOut:
         good = np.ones(matches.shape[1], np.bool_)
         told = handled[:, matches[kernel.TOLD]]
         for row in range(matches.shape[1]):
+            if int(told[KEY, row]) in self._stumbled:
+                continue  # what comes after a failure has to be matched again without it
             try:
                 payload(matches[:, row : row + 1])
             except PatternError as error:
@@ -75,14 +96,18 @@ class LeftOut:
         good &= np.isin(told[KEY], list(self._stumbled), invert=True)
         return matches[:, good]
 
-    def try_again(self, segments: Sequence[ColumnSegment], todo: Flags, last: Place) -> None:
-        """The past of these keys has changed: nothing of theirs is left out any more."""
-        for segment in segments if self._numbers else ():
+    def go_back(self, segments: Sequence[ColumnSegment], todo: Flags, *, try_again: bool) -> None:
+        """The past of these keys has changed: what failed at the end of windows may not any more.
+
+        With `try_again`, nothing of theirs is left out any more.
+        """
+        for segment in segments if self._numbers and try_again else ():
             mine = todo[segment.events[KEY]]
             self._numbers.difference_update(segment.events[NUMBER, mine].tolist())
         if self._failures:
             for key in np.flatnonzero(todo).tolist():
-                self._failures.mend(self._keys.values[key], segments[0].start, last)
+                since = segments[0].start
+                self._failures.mend(self._keys.values[key], since, deadlines=not try_again)
 
     def forget(self, before: int) -> None:
         """Events with lower numbers are no longer known."""

@@ -29,7 +29,7 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.committing import Committing
-from betimes.engine.stages.columns.failing import LeftOut
+from betimes.engine.stages.columns.failing import LeftOut, netted
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
@@ -161,14 +161,16 @@ class ColumnTactic:
             events = events.sorted()
         behind = self._behind(events)
         went_back = bool(behind or self._disturbed)
+        told: list[Outputs | ColumnReplay] = []
         if went_back:
             self._setting.counts.handled += behind
-            yield self._go_back(events.part(0, behind))
+            told.append(self._go_back(events.part(0, behind)))
         if behind < len(events):
-            yield self._append(events.part(behind, len(events)))
+            told.append(self._append(events.part(behind, len(events))))
         while stumbled := self._left_out.stumbled():
             self._disturbed, went_back = stumbled, True
-            yield self._go_back(events.part(0, 0), try_again=False)
+            told = [netted([*told, self._go_back(events.part(0, 0), try_again=False)])]
+        yield from told
         time = moment.time
         waits = self._program.holds_back or (time == END and not self._program.uniform)
         if waits and self._segments and (went_back or time > self._passed):
@@ -178,9 +180,9 @@ class ColumnTactic:
             matches, undo = self._runs.pass_time(keys, self._passed, segment.stamp)
             if undo.shape[1]:
                 segment.undo, segment.kept = np.concatenate((segment.undo, undo), axis=1), None
-            told = np.empty((N_EVENT, len(keys)), np.int64)
-            told[KEY], told[AT] = keys, moment.last
-            yield self._publish(matches, told, segment)
+            due = np.empty((N_EVENT, len(keys)), np.int64)
+            due[KEY], due[AT] = keys, moment.last
+            yield self._publish(matches, due, segment)
 
     def _behind(self, events: CodedEvents) -> int:
         """How many of the events come before the last handled one, or before time that passed."""
@@ -231,8 +233,7 @@ class ColumnTactic:
         old = Outputs.concat(undone)
         self._outputs.unmake(old)
         made = []
-        if try_again:
-            self._left_out.try_again(affected, todo, self._last)
+        self._left_out.go_back(affected, todo, try_again=try_again)
         for segment in affected:
             handled, values = segment.events, segment.own
             numbered = segment.numbered(0, mixed=self._store.mixed)

@@ -28,7 +28,7 @@ from betimes.engine.news.outputs import TIME, Output, Place
 from betimes.engine.snapshots.segments import Segments
 from betimes.engine.snapshots.spacing import Costs, parse_snapshots
 from betimes.engine.snapshots.states import ABSENT, Snapshot
-from betimes.engine.stages.execution import Execution
+from betimes.engine.stages.execution import Done, Execution
 from betimes.engine.stages.rows.deadlines import Deadlines
 from betimes.engine.stages.rows.detectors import Detectors
 from betimes.engine.stages.rows.history import EventRows, RowSegment
@@ -226,16 +226,28 @@ class Handling:
         carefully: list[tuple[int, Any]] = []
         for key, mine in _rows_by_key(events).items():
             self.detectors.touch(self.history.segments, key)
-            saved = self._before_failure(segment, key)
+            saved = self._before_failure(segment, key, self.passed)
             done = self.execution.run_with_care(saved, events.some(mine))
-            for row, failure in done.failures:
-                self._failures.note(key, events.place(mine[row]), failure)
+            self._note(key, events, mine, done)
             carefully += [(mine[row], e) for row, e in zip(*done.made, strict=True)]
             self.detectors.install(key, done.detector)
         return _sorted(carefully)
 
-    def _before_failure(self, segment: RowSegment, key: Any) -> Snapshot:
-        """The state that a key had after all that the segment has handled so far."""
+    def _note(self, key: Any, events: EventRows, rows: list[int], done: Done) -> None:
+        """Note where the detector of a key fails; `rows` are those that were executed."""
+        for row, failure in done.failures:
+            self._failures.note(key, events.place(rows[row]), failure)
+        self._note_overdue(key, done.overdue)
+
+    def _note_overdue(self, key: Any, overdue: list[tuple[int, DetectorFailed]]) -> None:
+        for deadline, failure in overdue:
+            self._failures.note(key, (deadline, TIME, encode(key)), failure)
+
+    def _before_failure(self, segment: RowSegment, key: Any, passed: int) -> Snapshot:
+        """The state that a key had after all that the segment has handled so far.
+
+        Before this batch, time had passed to `passed`.
+        """
         execution, columns = self.execution, segment.columns
         saved, rows = segment.undo[key], [] if columns is None else segment.rows(key)
         if columns is None or not self.timed:
@@ -249,9 +261,7 @@ class Handling:
                 saved = execution.states.take(done.detector)
             if number == 0 and self.timed and key not in self._reopened:
                 # What these deadlines made was published when they passed, before this batch.
-                detector = execution.states.restored(saved)
-                execution.runner.run_until(execution.runner.method(detector), self.passed)
-                saved = execution.states.take(detector)
+                saved = execution.states.take(execution.pass_time(saved, passed).detector)
         return saved
 
     # Time
@@ -262,6 +272,7 @@ class Handling:
         `known` says with which arrivals the events of touched keys were known.
         """
         self.deadlines.arm(known)
+        before = self.passed
         self.passed = ts = max(self.passed, ts)
         segments = self.history.segments
         for deadline, key in self.deadlines.due(ts):
@@ -269,9 +280,15 @@ class Handling:
                 segments.append(RowSegment((deadline, TIME, b"")))
             segment = segments[-1]
             method = self.detectors.touch(segments, key)
-            made = self.execution.runner.run_until(method, ts)
+            try:
+                made, last = self.execution.runner.run_until(method, ts), method.passed
+            except DetectorFailed:
+                saved = self._before_failure(segment, key, before)
+                made, detector, last, overdue = self.execution.pass_time(saved, ts)
+                self.detectors.install(key, detector)
+                self._note_overdue(key, overdue)
             # An event before a deadline that has passed disturbs its key like any late event.
-            segment.last, segment.kept = max(segment.last, (method.passed, TIME, b"")), None
+            segment.last, segment.kept = max(segment.last, (last, TIME, b"")), None
             self.history.last = max(self.history.last, segment.last)
             self.deadlines.arm([key])
             outputs = self._make_due(made, key, known.get(key, -1), at)
@@ -302,6 +319,7 @@ class Handling:
         )
         replay.process = self.costs.process
         affected = self.history.segments[disturbance.first :]
+        since = disturbance.place
         saved = self.detectors.before(key, affected)
         # A copy: if the replay reaches the same state, the known detector stays in place.
         detector = None if saved is ABSENT else states.restore(saved)
@@ -328,7 +346,8 @@ class Handling:
             saved = None
             if detector is None:
                 detector = states.make()
-            detector = self._again(replay, segment, key, detector)
+            detector, since = self._again(replay, segment, key, detector, since)
+        self._failures.mend(key, since)
         self.detectors.install(key, detector)
         if self.timed:
             self._reopened.add(key)
@@ -340,16 +359,21 @@ class Handling:
         for segment in rest:
             self._outputs.keep(segment.outputs.get(key, ()), replay.new)
 
-    def _again(self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any) -> Any:
-        """Handle the events of a key in one segment again; outputs that recur stay."""
+    def _again(
+        self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any, since: Place
+    ) -> tuple[Any, Place]:
+        """Handle the events of a key in one segment again; outputs that recur stay.
+
+        Failures since a place may vanish. Returns the detector, and up to where that was so.
+        """
         events, rows = segment.columns, segment.rows(key)
         assert events is not None
         old = segment.outputs.pop(key, [])
         done = self.execution.execute(detector, segment.undo[key], events.some(rows))
+        last = events.place(rows[-1])
         if self._failures:
-            self._failures.mend(key, events.place(rows[0]), events.place(rows[-1]))
-        for row, failure in done.failures:
-            self._failures.note(key, events.place(rows[row]), failure)
+            self._failures.mend(key, min(since, events.place(rows[0])), last)
+        self._note(key, events, rows, done)
         replay.handled += len(rows)
         replay.old += old
         if done.made.rows:
@@ -357,7 +381,7 @@ class Handling:
             replay.new += after
         else:
             replay.handed.append((events, rows))
-        return done.detector
+        return done.detector, (last[0] + 1, TIME, b"")  # deadlines up to its time came before it
 
     def _commit_again(
         self, replay: RowReplay, events: EventRows, rows: list[int], made: Made, old: list[Output]
