@@ -99,6 +99,8 @@ def hierarchy() -> bt.Hierarchy:
 
 ANYWHERE: dict[str, Call] = {
     "Engine": lambda **given: bt.Engine(hierarchy(), **given),
+    "Hierarchy.adjust": lambda **given: hierarchy().adjust(next(iter(hierarchy())).name, **given),
+    "Hierarchy.adjusted": lambda **given: hierarchy().adjusted(**given),
     "EngineOptions.of": bt.EngineOptions.of,
     "EngineOptions.with_": bt.EngineOptions().with_,
     "calibration.calibrate": lambda **given: betimes.calibration.calibrate(
@@ -109,7 +111,7 @@ ANYWHERE: dict[str, Call] = {
     "spark.calibrate": lambda **given: betimes.spark.calibrate(Recording(), hierarchy(), **given),  # type: ignore[arg-type]
     "spark.detect": lambda **given: betimes.spark.detect(Recording(), hierarchy(), **given),  # type: ignore[arg-type]
 }
-"""Functions that pass their keywords on to an engine."""
+"""Functions whose keywords are options of an engine."""
 NAMES = {"aggregate"}
 """Functions whose keywords are not options, but names that the user chooses."""
 

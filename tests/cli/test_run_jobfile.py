@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from betimes.cli.jobs.jobfile.conflicts import read_job
+from betimes.cli.jobs.jobfile.hierarchies import hierarchy_of
 from betimes.cli.jobs.jobfile.tables import (
     DETECT_KEYS,
+    DETECTOR_KEYS,
     ELSEWHERE,
     ENGINE_KEYS,
     OPTION_READERS,
@@ -17,7 +20,9 @@ from betimes.cli.jobs.jobfile.tables import (
     SOURCE_KEYS,
     WINDOW_KEYS,
 )
+from betimes.engine import Zone
 from betimes.engine.options import OPTIONS
+from betimes.engine.own import Own
 from tests.cli.jobs import EXAMPLE, make, run
 
 SOURCE = 'format = "parquet"\npath = "events/"'
@@ -161,6 +166,28 @@ SINK = 'format = "parquet"\npath = "out/"'
             "provisional, final, got 'finel'; did you mean 'final'?",
         ),
         ("[sink]\n" + SINK, "", "[sink]: the table is missing"),
+        (
+            "attenuation = 0.3",
+            "zone = { low = 0.9, high = 0.8 }",
+            "[detect] zone: expected a zone that makes sense, got {'low': 0.9, 'high': 0.8}",
+        ),
+        ("attenuation = 0.3", "zone = 0.8", "[detect] zone: expected a table such as { low = 0.8"),
+        ("attenuation = 0.3", "zone = { lo = 0.8 }", "unknown option 'lo'; did you mean 'low'?"),
+        (
+            "[engine]\n",
+            "[detect.detector.tuch]\nattenuation = 1\n\n[engine]\n",
+            "[detect.detector.tuch]: expected the name of a detector, got 'tuch'; there are",
+        ),
+        (
+            "[engine]\n",
+            "[detect.detector.touch]\natenuation = 1\n\n[engine]\n",
+            "[detect.detector.touch] atenuation: unknown key; did you mean 'attenuation'?",
+        ),
+        (
+            "[engine]\n",
+            "[detect.detector.touch]\nattenuation = 2\n\n[engine]\n",
+            "[detect.detector.touch] attenuation: expected 'adaptive' or a number from 0 to 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -299,13 +326,26 @@ def test_help_teaches() -> None:
         assert part in result.stdout
 
 
+def test_a_detector_has_its_own_settings(tmp_path: Path) -> None:
+    own = '[detect.detector.touch]\nclock = ["ball", "near"]\nslack = "90ms"\nattenuation = 1\n'
+    zone = 'attenuation = 0.3\nzone = { low = 0.5, high = 0.6, span = "250ms" }'
+    file = make(tmp_path, ("[engine]\n", own + "[engine]\n"), ("attenuation = 0.3", zone))
+    job = read_job(file)
+    (node,) = hierarchy_of(job)
+    assert node.own == Own(clock=("ball", "near"), slack="90ms", attenuation=1)
+    assert job.options.zone == Zone(low=0.5, high=0.6, span=0.25)
+    assert run(file).exit_code == 0
+
+
 def test_every_option_of_an_engine_is_a_key_or_has_a_reason() -> None:
     assert sorted([*OPTION_READERS, *ELSEWHERE]) == sorted(OPTIONS)
 
 
 def test_every_key_is_in_the_reference() -> None:
     reference = (EXAMPLE.parents[2] / "docs" / "running.md").read_text("utf-8")
-    tables = (SOURCE_KEYS, DETECT_KEYS, PATTERN_KEYS, WINDOW_KEYS, ENGINE_KEYS, SINK_KEYS)
+    tables = (
+        SOURCE_KEYS, DETECT_KEYS, DETECTOR_KEYS, PATTERN_KEYS, WINDOW_KEYS, ENGINE_KEYS, SINK_KEYS,
+    )  # fmt: skip
     for table in tables:
         for key in table:
             assert re.search(rf"`(\[\w+\.)?{key}\]?`", reference), key

@@ -87,7 +87,7 @@ def load(busy: float, *, replaying: float = 0.0, released: int = 100, slack: int
 
 
 def test_below_the_zone_it_steps_inside_it_waits_above_it_backs_off() -> None:
-    control = AttenuationControl(["x"], "adaptive", Zone())
+    control = AttenuationControl({"x": "adaptive"}, Zone())
     control.update({"x": load(0.1)}, Span(0.5, 0.2))
     control.update({"x": load(0.1)}, Span(0.5, 0.2))
     assert control.values()["x"] == 0.25
@@ -98,7 +98,7 @@ def test_below_the_zone_it_steps_inside_it_waits_above_it_backs_off() -> None:
 
 
 def test_the_budget_goes_to_where_a_step_wins_most() -> None:
-    control = AttenuationControl(["much", "little"], "adaptive", Zone())
+    control = AttenuationControl(dict.fromkeys(["much", "little"], "adaptive"), Zone())
     loads = {
         "little": load(0.19, replaying=0.08, slack=10),
         "much": load(0.19, replaying=0.06, slack=1000),
@@ -109,7 +109,7 @@ def test_the_budget_goes_to_where_a_step_wins_most() -> None:
 
 
 def test_all_stages_share_one_machine() -> None:
-    control = AttenuationControl(["x", "y"], "adaptive", Zone())
+    control = AttenuationControl({"x": "adaptive", "y": "adaptive"}, Zone())
     for _ in range(2):
         control.update({"x": load(0.05), "y": load(0.05)}, Span(0.5, 0.2))
     assert (control.values()["x"], control.values()["y"]) == (0.25, 0.25)
@@ -118,7 +118,7 @@ def test_all_stages_share_one_machine() -> None:
 
 
 def test_a_number_stays() -> None:
-    control = AttenuationControl(["x"], 0.3, Zone())
+    control = AttenuationControl({"x": 0.3}, Zone())
     for busy in (0.1, 0.5, 0.1):
         control.update({"x": load(busy)}, Span(0.5, busy / 0.5))
         assert control.values()["x"] == 0.3

@@ -37,7 +37,7 @@ def logged(given: Setup) -> LoggedHost:
 def fed(given: Setup) -> tuple[Head, list[bytes], Fed]:
     """The head and the log after some batches, and what the last of them gave."""
     log: list[bytes] = []
-    host, head = logged(given), first_head(given.identity(), given.options)
+    host, head = logged(given), first_head(given.identity())
     for table in tables(600):
         entry = Entry(head.batches, head.attenuation, [as_bytes(table)])
         last = host.feed(head, entry)

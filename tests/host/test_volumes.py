@@ -31,7 +31,7 @@ def test_a_log_with_volumes_is_enough_to_resume() -> None:
 def test_a_base_writes_only_volumes_that_are_not_stored() -> None:
     given = setup(snapshots=20)
     host = LoggedHost(given, given.identity(), slot=0, clock=lambda: 0.0)
-    head = first_head(given.identity(), given.options)
+    head = first_head(given.identity())
     known: set[bytes] = set()
     spared = 0
     for table in tables(2000):
@@ -49,7 +49,7 @@ def test_a_base_writes_only_volumes_that_are_not_stored() -> None:
 def test_a_base_after_one_that_another_attempt_has_stored_writes_all_its_volumes() -> None:
     given = setup(snapshots=20)
     host = LoggedHost(given, given.identity(), slot=0, clock=lambda: 0.0)
-    head = first_head(given.identity(), given.options)
+    head = first_head(given.identity())
     for number, table in enumerate(tables(2000)):
         if number % 3 == 2:
             head.base = b"of another attempt"

@@ -95,7 +95,7 @@ def through_restarts(given: Setup, stream: Tables) -> Rows:
 def through_log(given: Setup, stream: Tables) -> Rows:
     """A host that is rebuilt from head and log before every batch."""
     identity = given.identity()
-    note, told = stored(first_head(identity, given.options)), []
+    note, told = stored(first_head(identity)), []
     log: list[bytes] = []
     volumes: dict[bytes, bytes] = {}
     for table in [*stream, None]:
@@ -122,7 +122,7 @@ def job_of(given: Setup) -> Job:
 
 def through_slot(given: Setup, stream: Tables) -> Rows:
     job = job_of(given)
-    live, head, told = LiveEngine(job, 0), first_head(job.identity, job.options), []
+    live, head, told = LiveEngine(job, 0), first_head(job.identity), []
     for table in stream:
         fed = live.feed(head, Entry(head.batches, head.attenuation, [as_bytes(table)]))
         head = fed.head

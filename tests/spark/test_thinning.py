@@ -135,7 +135,7 @@ def compare(
     spared = 0
     for slot in range(SLOTS):
         thin, full = LiveEngine(job, slot), LiveEngine(job, slot)
-        head = full_head = first_head(job.identity, job.options)
+        head = full_head = first_head(job.identity)
         for tables in numbered(batches, mixed):
             few, all_of_them = thinned(job, head, slot, tables), everything(slot, tables)
             spared += sum(map(length, all_of_them)) - sum(map(length, few))

@@ -87,7 +87,7 @@ def measure_stream(
 ) -> Measured:
     """What one run over a recorded stream shows."""
     measuring = Measuring(hierarchy)
-    engine = Engine(hierarchy, options, observers=[measuring])
+    engine = Engine(measurable(hierarchy), options, observers=[measuring])
     rows = 0
     for given in batches:
         batch = EventBatch.of(given, unit=options.unit)
@@ -96,6 +96,11 @@ def measure_stream(
     if end != "open":
         engine.finish(advance=end == "advance")
     return measuring.measured(rows)
+
+
+def measurable(hierarchy: Hierarchy) -> Hierarchy:
+    """The same detectors with the same clocks, waiting as long as a measurement has to."""
+    return hierarchy.adjusted(slack=None, margin=None, attenuation=None)
 
 
 def check_end(end: str) -> None:
@@ -136,8 +141,8 @@ def iterate(
 
 def most_runs(hierarchy: Hierarchy) -> int:
     """One per level, and one to see that nothing changes; a learned clock may need another."""
-    clock = hierarchy.clock
-    learned = clock is None or len(clock) > 1
+    clocks = [hierarchy.clock_of(node) for node in hierarchy]
+    learned = any(clock is None or len(clock) > 1 for clock in clocks)
     return max(hierarchy.levels().values()) + 1 + learned
 
 

@@ -179,7 +179,8 @@ class Measuring(Observer):
         return total
 
     def _of(self, stage: Stage, probe: Probe) -> Measured:
-        name, stats, clock = stage.node.name, stage.unit.stats, self._hierarchy.clock
+        name, stats = stage.node.name, stage.unit.stats
+        clock = self._hierarchy.clock_of(stage.node)
         learned = clock is None and len(stats.clock_types) == 1
         several = len(clock or ()) > 1
         taken = {t: d for t, d in probe.delays.items() if t == PSEUDO or stage.node.takes(t)}

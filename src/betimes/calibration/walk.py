@@ -113,7 +113,9 @@ def recalibrate(
 def measure_jitter(hierarchy: Hierarchy, events: Recording) -> dict[str, dict[str, int]]:
     """The largest delay of each input type at each detector, from the input alone."""
     units = {
-        node.name: OrderingUnit(clock=hierarchy.clock, on=None if EVERY in node.on else node.on)
+        node.name: OrderingUnit(
+            clock=hierarchy.clock_of(node), on=None if EVERY in node.on else node.on
+        )
         for node in hierarchy
     }
     probes = {node.name: Probe() for node in hierarchy}

@@ -23,7 +23,7 @@ Where this differs from Algorithm 3:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -107,23 +107,27 @@ class Attenuation:
 class AttenuationControl:
     """Sets the attenuation of all stages of an engine."""
 
-    def __init__(self, names: Sequence[str], setting: float | str, zone: Zone) -> None:
-        self.adaptive = setting == "adaptive"
-        if not self.adaptive and not (isinstance(setting, int | float) and 0 <= setting <= 1):
-            raise OptionError(
-                "expected attenuation to be 'adaptive' or a number from 0 to 1, "
-                f"got attenuation={setting!r}"
-            )
+    def __init__(self, settings: Mapping[str, float | str], zone: Zone) -> None:
+        """`settings` has the attenuation of each stage, a number or "adaptive"."""
         self.zone = zone
-        self._stages = {name: Attenuation(zone) for name in names}
-        self._fixed = 1.0 if self.adaptive else float(setting)
+        self._fixed = {name: float(s) for name, s in settings.items() if s != "adaptive"}
+        self._stages = {name: Attenuation(zone) for name in settings if name not in self._fixed}
+        self._held = False
 
     def values(self) -> dict[str, float]:
         """The attenuation of each stage."""
-        return {
-            name: stage.value if self.adaptive else self._fixed
-            for name, stage in self._stages.items()
-        }
+        return self._fixed | {name: stage.value for name, stage in self._stages.items()}
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it steers any stage."""
+        return bool(self._stages) and not self._held
+
+    def hold(self, value: float) -> None:
+        """Stop steering: those that are adaptive have this value until it is said again."""
+        self._held = True
+        for stage in self._stages.values():
+            stage.value = value
 
     def update(self, loads: Mapping[str, Load], span: Span) -> None:
         """A span is over: judge how busy the loop was, and take steps."""
@@ -136,7 +140,7 @@ class AttenuationControl:
 
     def _affordable(self, loads: Mapping[str, Load], budget: float) -> set[str]:
         """The stages whose next step fits into the budget; the first always does."""
-        waiting = [name for name in loads if self._stages[name].value > 0.0]
+        waiting = [name for name, stage in self._stages.items() if stage.value > 0.0]
         waiting.sort(key=lambda name: self._win(name, loads[name]), reverse=True)
         steps = set(waiting[:1])
         for name in waiting:

@@ -159,7 +159,7 @@ class Engine:
             KeyedOrder(make, budget) if self.options.order == "key" else make()
         )
         self._intake = Intake(hierarchy, self.options.unit)
-        self._set_control(self.options.attenuation)
+        self._set_control(self.options)
         self._wasteful: frozenset[bytes] = frozenset()
         """Volumes of checkpoints of which too little is used."""
         self._broken: BaseException | None = None
@@ -191,12 +191,17 @@ class Engine:
         return self._control.values()
 
     def set_attenuation(self, value: float) -> None:
-        """Set the attenuation of all detectors, from the next batch on."""
-        self._set_control(value)
+        """Set the attenuation from the next batch on, except of detectors that have their own."""
+        self._set_control(self.options.with_(attenuation=value))
 
-    def _set_control(self, setting: float | str) -> None:
-        names = list(self.hierarchy.levels())
-        self._control = AttenuationControl(names, setting, self.options.zone)
+    def hold_attenuation(self, value: float) -> None:
+        """Set the attenuation of the adaptive detectors, which the engine then steers no longer."""
+        self._control.hold(value)
+        self._order.set_attenuation(self._control.values())
+
+    def _set_control(self, options: EngineOptions) -> None:
+        settings = {node.name: node.own.over(options).attenuation for node in self.hierarchy}
+        self._control = AttenuationControl(settings, options.zone)
         self._order.set_attenuation(self._control.values())
 
     @property
@@ -339,7 +344,7 @@ class Engine:
 
     def identity(self) -> Identity:
         """What a checkpoint depends on: the hierarchy, and the options that affect states."""
-        return self.hierarchy.identity() | self.options.identity()
+        return self.hierarchy.identity() | self.options.identity(self.hierarchy.own())
 
     @alone
     def checkpoint(self) -> bytes:

@@ -7,13 +7,18 @@ subscribes to; input events are level 0. The names of the types are the only wir
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import fields, replace
 from typing import Any
 
 from betimes.engine.describe import describe, type_names
 from betimes.engine.node import Node
+from betimes.engine.own import Own
+from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.model.change import LATE, REJECTED
+from betimes.model.duration import Duration
 from betimes.model.errors import BetimesError, OptionError
-from betimes.model.hints import did_you_mean, known_options
+from betimes.model.hints import did_you_mean, known_options, unknown
 from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
 
@@ -58,14 +63,28 @@ class Hierarchy:
         emits: str | Sequence[str] | None = None,
         by: str | None = None,
         name: str | None = None,
+        clock: str | Sequence[str] | None = None,
+        slack: str | Duration | None = None,
+        margin: float | None = None,
+        attenuation: float | str | None = None,
+        retraction: str | None = None,
+        snapshots: str | int | SnapshotModel | None = None,
     ) -> None:
         """Add a detector: a class, a factory, a template instance, or a function of one event.
 
         It subscribes to the types `on` (`"*"`: every input type) and publishes the types `emits`.
         With `by`, it has one state per value of that payload column. A pattern brings all of this
         along; what you give here takes precedence.
+
+        The other options are those of the hierarchy (`clock`) and of the engine, for this detector
+        alone.
         """
         node = describe(detector, on=on, emits=emits, by=by, name=name)
+        own = {
+            "clock": clock, "slack": slack, "margin": margin, "attenuation": attenuation,
+            "retraction": retraction, "snapshots": snapshots,
+        }  # fmt: skip
+        node = replace(node, own=Own.of(node.name, own))
         for type in {LATE, REJECTED}.intersection(node.emits):
             raise HierarchyError(
                 f"{LATE!r} and {REJECTED!r} are types that the engine itself publishes, but "
@@ -90,6 +109,46 @@ class Hierarchy:
         except HierarchyError:
             del self._nodes[node.name]
             raise
+
+    def adjust(self, name: str, **settings: Any) -> None:
+        """Change what a detector says for itself; `settings` are as in `add`.
+
+        >>> speed = Hierarchy(clock="position")
+        >>> speed.add(lambda event: None, on="position", emits="fast", name="fast")
+        >>> speed.adjust("fast", attenuation=1)
+        """
+        node = self._nodes.get(name)
+        if node is None:
+            raise HierarchyError(
+                f"expected the name of a detector, got {name!r}; there are {list(self._nodes)}"
+                f"{did_you_mean(name, self._nodes)}"
+            )
+        known = [field.name for field in fields(Own)]
+        problem = unknown([given for given in settings if given not in known], known, "option")
+        if problem is not None:
+            raise OptionError(f"detector {name!r}: {problem}")
+        self._nodes[name] = replace(node, own=node.own.with_(name, settings))
+
+    def adjusted(self, **settings: Any) -> Hierarchy:
+        """A copy in which all detectors have these settings."""
+        found = copy(self)
+        found._nodes = dict(self._nodes)
+        for name in self._nodes:
+            found.adjust(name, **settings)
+        return found
+
+    def clock_of(self, node: Node) -> tuple[str, ...] | None:
+        """The types that move the clock of a detector; None if they are learned."""
+        return self.clock if node.own.clock is None else node.own.clock
+
+    @property
+    def clocks(self) -> tuple[str, ...] | None:
+        """The types that move the clock of any detector; None if some are learned."""
+        every = [self.clock_of(node) for node in self] or [self.clock]
+        found = [clock for clock in every if clock is not None]
+        if len(found) < len(every):
+            return None
+        return tuple(dict.fromkeys(type for clock in found for type in clock))
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes.values())
@@ -134,6 +193,8 @@ class Hierarchy:
                 raise HierarchyError(
                     f"{other!r} and {type!r} are two names for one thing; spell the type one way"
                 )
+        for node in self:
+            self._check_clock(node, published)
         if self.inputs is None:
             return
         both = published.intersection(self.inputs)
@@ -150,6 +211,23 @@ class Hierarchy:
                         f"which is not among inputs={list(self.inputs)}; published are "
                         f"{sorted(published)}{did_you_mean(type, {*published, *self.inputs})}"
                     )
+
+    def _check_clock(self, node: Node, published: set[str]) -> None:
+        """The clock of a detector is moved by events that it can see."""
+        for type in node.own.clock or ():
+            unseen = type in published and type not in node.on
+            if self.inputs is not None and not unseen:
+                unseen = type not in (*self.inputs, *node.on, EVERY)
+            if unseen:
+                raise HierarchyError(
+                    f"detector {node.name!r} has clock={list(node.own.clock or ())}, but it does "
+                    f"not see {type!r}: it sees the input events, and what it subscribes to; give "
+                    "another clock, or leave it out"
+                )
+
+    def own(self) -> dict[str, dict[str, str]]:
+        """What detectors say for themselves, and saved states depend on, in words."""
+        return {node.name: node.own.facts() for node in self}
 
     def identity(self) -> Identity:
         """What makes it this hierarchy: clock, inputs, and each detector with all its options."""

@@ -25,7 +25,7 @@ class Intake:
     def __init__(self, hierarchy: Hierarchy, unit: str | None) -> None:
         self._inputs = hierarchy.inputs
         self._unit = unit
-        self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clock or ())
+        self._used = {type for node in hierarchy for type in node.on} | set(hierarchy.clocks or ())
         self._expected = self._used - RESERVED
         if self._inputs is not None:
             self._expected &= set(self._inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from betimes.engine.own import NOTHING_OWN, Own
 from betimes.model.detector import Maker
 from betimes.model.event import TICK
 from betimes.model.identity import spelled_names
@@ -29,6 +30,8 @@ class Node:
     pattern: Pattern | None = None
     keyless: frozenset[str] = frozenset()
     """Types of which an event may have no key; it then belongs to a separate one, as in SQL."""
+    own: Own = NOTHING_OWN
+    """What it says for itself, over the options of the engine."""
 
     def facts(self) -> dict[str, str]:
         """Everything that makes it this detector, in words."""
@@ -36,7 +39,8 @@ class Node:
             "on": spelled_names(self.on), "emits": spelled_names(self.emits),
             "by": "nothing" if self.by is None else spelled_names([self.by]),
         }  # fmt: skip
-        return wired | (self.maker.facts() if self.pattern is None else self.pattern.facts())
+        what = self.maker.facts() if self.pattern is None else self.pattern.facts()
+        return wired | what | self.own.wiring()
 
     def takes(self, type: str) -> bool:
         """Whether it subscribes to input events of this type."""

@@ -176,8 +176,11 @@ class EngineOptions:
             shown["retention"] = self.kept.spelled()
         return f"EngineOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
-    def identity(self) -> Identity:
-        """The options that saved states depend on; the others may differ after a restart."""
+    def identity(self, own: Mapping[str, Mapping[str, str]]) -> Identity:
+        """The options that saved states depend on; the others may differ after a restart.
+
+        `own` has what detectors say for themselves.
+        """
         policy = self.policy
         return Identity({"options": {
             "slack": exact(policy.min) if policy.label == "fixed" else policy.name,
@@ -194,6 +197,7 @@ class EngineOptions:
             "source": "nothing" if self.source is None else spelled_names([self.source]),
             "quiet": "not used" if self.source is None else exact(microseconds(self.quiet or 0)),
             "unit": self.unit or USUAL_UNIT,
+            **{f"{fact} of {name!r}": own[name][fact] for name in own for fact in own[name]},
         }})  # fmt: skip
 
 

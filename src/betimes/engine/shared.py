@@ -76,15 +76,18 @@ class SharedOrder:
         nodes = {node.name: node for node in hierarchy}
         self.stages: dict[str, Stage] = {}
         for name, level in self._levels.items():
-            on = nodes[name].on
+            node, on = nodes[name], nodes[name].on
+            own, clock = node.own.over(options), hierarchy.clock_of(node)
             unit = OrderingUnit(
-                clock=hierarchy.clock, on=None if EVERY in on else on,
-                slack=options.policy.at_level(level), max_skew=options.max_skew,
+                clock=clock, on=None if EVERY in on else on,
+                # What a detector says for itself is meant for its level.
+                slack=own.policy.at_level(level if node.own.slack is None else 1),
+                max_skew=options.max_skew,
                 start=known[name].start if name in known else NOTHING_KNOWN,
                 source=self._sources, quiet=options.quiet,
             )  # fmt: skip
             self.stages[name] = Stage(
-                nodes[name], level, unit, options, clock=hierarchy.clock, time=time,
+                node, level, unit, own, clock=clock, time=time,
                 observers=observers,
             )  # fmt: skip
         for stage in self.stages.values():

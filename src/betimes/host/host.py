@@ -49,10 +49,15 @@ class Setup:
     columns: Columns
     results: str = "provisional"
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether the attenuation of any detector follows the load."""
+        return any(node.own.over(self.options).adaptive for node in self.hierarchy)
+
     def identity(self) -> Identity:
         """What a saved host depends on: a state is never restored under another identity."""
         own = Identity({"columns": self.columns.facts(), "output": {"results": self.results}})
-        return self.hierarchy.identity() | self.options.identity() | own
+        return self.hierarchy.identity() | self.options.identity(self.hierarchy.own()) | own
 
 
 class HostState(msgspec.Struct):

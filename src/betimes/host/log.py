@@ -24,13 +24,13 @@ processor with it, or waits for it, is known only outside; see `Around`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import msgspec
 import pyarrow as pa
 
-from betimes.engine import CheckpointError, Engine, EngineOptions
+from betimes.engine import CheckpointError, Engine
 from betimes.engine.attenuation import Attenuation
 from betimes.host.host import Host, HostState, Setup, nowhere
 from betimes.model.codec import unsealed
@@ -137,11 +137,10 @@ class LoggedHost:
     def __init__(
         self, setup: Setup, identity: Identity, *, slot: int, clock: Callable[[], float]
     ) -> None:
-        self.adaptive = setup.options.adaptive
-        if self.adaptive:
-            # Controlled from outside, so that the log can say how each batch was handled.
-            setup = replace(setup, options=setup.options.with_(attenuation=1.0))
+        self.adaptive = setup.adaptive
         self._host = Host(setup, slot=slot)
+        # Controlled from outside, so that the log can say how each batch was handled.
+        self._host.engine.hold_attenuation(1.0)
         self.token = first_token(identity)
         self._clock = clock
         self._steering = Attenuation(setup.options.zone)
@@ -211,7 +210,7 @@ class LoggedHost:
 
     def _apply(self, entry: Entry) -> pa.Table:
         if entry.attenuation != self._attenuation and self.adaptive:
-            self.engine.set_attenuation(entry.attenuation)
+            self.engine.hold_attenuation(entry.attenuation)
             self._attenuation = entry.attenuation
         tables = []
         if entry.parts:
@@ -261,10 +260,9 @@ def first_token(identity: Identity) -> bytes:
     return blake2b(identity.digest.encode(), digest_size=16).digest()
 
 
-def first_head(identity: Identity, options: EngineOptions) -> Head:
+def first_head(identity: Identity) -> Head:
     """The head of a host that has been fed nothing."""
-    attenuation = 1.0 if options.adaptive else float(options.attenuation)
-    return Head(identity.facts, first_token(identity), attenuation)
+    return Head(identity.facts, first_token(identity), 1.0)
 
 
 def read_head(identity: Identity, data: bytes) -> Head:

@@ -78,6 +78,11 @@ class Job:
         )  # fmt: skip
 
     @property
+    def adaptive(self) -> bool:
+        """Whether the attenuation of any detector follows the load."""
+        return self.setup.adaptive
+
+    @property
     def setup(self) -> Setup:
         """What the host of each slot is made from."""
         return Setup(self.hierarchy, self.options, self.columns, self.results)
@@ -95,9 +100,10 @@ class Job:
 
 
 def _wanted(hierarchy: Hierarchy) -> tuple[str, ...] | None:
-    if hierarchy.clock is None:
+    clocks = hierarchy.clocks
+    if clocks is None:
         return None
-    types = {type for node in hierarchy for type in node.on} | set(hierarchy.clock)
+    types = {type for node in hierarchy for type in node.on} | set(clocks)
     return None if EVERY in types else tuple(sorted(types))
 
 
@@ -106,7 +112,7 @@ def _numbered(hierarchy: Hierarchy, wanted: tuple[str, ...] | None) -> tuple[str
     # Types that were not declared must come through, to be refused by name.
     if wanted is None or len(wanted) > MOST_NUMBERED or hierarchy.inputs is not None:
         return None
-    clock = hierarchy.clock or ()
+    clock = hierarchy.clocks or ()
     return tuple(sorted(wanted, key=lambda type: (type not in clock, type)))
 
 
@@ -116,7 +122,7 @@ def _ticking(hierarchy: Hierarchy) -> str | None:
     Several clock types have offsets that are learned from all their events, and a learned clock
     looks at every event: there, each event has an effect.
     """
-    clock = hierarchy.clock
+    clock = hierarchy.clocks
     if clock is None or len(clock) != 1 or clock[0] == EVERY:
         return None
     read = {type for node in hierarchy for type in node.on}

@@ -168,7 +168,7 @@ def _start(
 ) -> StreamingQuery:
     rows = published(changes, changes)
     load = TriggerLoad(paced=every is not None or bool(job.idle))
-    tells = job.options.adaptive and not is_remote(changes)
+    tells = job.adaptive and not is_remote(changes)
 
     def take(rows: DataFrame, batch: int) -> None:
         if tells:

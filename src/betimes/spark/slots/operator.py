@@ -67,10 +67,8 @@ class SlotProcessor(StatefulProcessor):
         job = self._job
         slot = slot_of(route, job.slots)
         note = self._head.get()
-        if note is None:
-            head = first_head(job.identity, job.options)
-        else:
-            head = read_head(job.identity, bytes(note[0]))
+        known = job.identity
+        head = first_head(known) if note is None else read_head(known, bytes(note[0]))
         # The time of the batch, which is the same if the batch runs again.
         now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
         parts = to_be_fed(streams, head.clock, skew_of(job), put_back)

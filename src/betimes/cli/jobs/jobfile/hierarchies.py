@@ -53,6 +53,11 @@ def assembled(job: JobFile) -> Hierarchy:
         here = Heading("detect.window", number)
         if here not in problems.tables:
             _add_window(hierarchy, here, values, job)
+    for name, settings in job.detect.detectors.items():
+        try:
+            hierarchy.adjust(name, **settings)
+        except BetimesError as error:
+            problems.add(Heading(f"detect.detector.{name}"), None, str(error))
     if problems.are_in("detect", *_LISTS, "sink") or not len(hierarchy):
         return hierarchy
     try:

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from betimes.cli.jobs.jobfile.lines import Heading, line_of
+from betimes.engine import Zone
 from betimes.engine.retention import Retention
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.model import OptionError, microseconds
@@ -167,6 +168,19 @@ retention = parsed_by(Retention.parse, "a size such as '32 MB' or a duration suc
 model = parsed_by(
     parse_snapshots, "'adaptive', 'speculative', 'speculative:N', or a number of events"
 )
+
+
+def zone(value: object) -> Zone:
+    """A table with the busy factors to aim at; its span is a duration."""
+    try:
+        if isinstance(value, dict):
+            span = {
+                name: microseconds(v, "span") / 1e6 for name, v in value.items() if name == "span"
+            }
+            return Zone(**value | span)
+    except OptionError as error:
+        raise WrongValueError("a zone that makes sense", f": {error}") from None
+    raise WrongValueError("a table such as { low = 0.8, high = 0.9 }")
 
 
 def either(word: str, other: Reader) -> Reader:

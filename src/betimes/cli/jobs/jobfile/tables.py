@@ -35,6 +35,7 @@ from betimes.cli.jobs.jobfile.keys import (
     text,
     texts,
     whole,
+    zone,
 )
 from betimes.cli.jobs.jobfile.lines import Heading
 from betimes.engine import EngineOptions
@@ -90,6 +91,7 @@ OPTION_READERS: dict[str, Reader] = {
     "snapshots": model,
     "errors": choice("stop", "skip"),
     "calibration": text,
+    "zone": zone,
 }
 """How the options of an engine are written in a job file."""
 
@@ -97,7 +99,6 @@ ELSEWHERE = {
     "by": "a key of [source]",
     "source": "a key of [source]",
     "unit": "a key of [source]",
-    "zone": "cannot be set in a job file",
 }
 """Options that are not keys of [detect], and why."""
 
@@ -107,6 +108,15 @@ DETECT_KEYS: Shape = {
     "inputs": Key(texts),
     **{name: Key(OPTION_READERS[name]) for name in OPTIONS if name not in ELSEWHERE},
 }
+
+DETECTOR_KEYS: Shape = {
+    "clock": Key(texts),
+    **{
+        name: Key(OPTION_READERS[name])
+        for name in ("slack", "margin", "attenuation", "retraction", "snapshots")
+    },
+}
+"""What a detector says for itself."""
 
 PATTERN_KEYS: Shape = {
     "match": Key(text, required=True),
@@ -215,6 +225,8 @@ class DetectTable:
     """The options of the engine that the job file sets."""
     patterns: tuple[dict[str, Any], ...]
     windows: tuple[dict[str, Any], ...]
+    detectors: dict[str, dict[str, Any]]
+    """What detectors say for themselves, by name."""
 
 
 @dataclass(frozen=True)
@@ -300,13 +312,14 @@ def read_tables(file: Path) -> JobFile:
     lists = detect if isinstance(detect, dict) else {}
     patterns = _listed("pattern", PATTERN_KEYS, lists, problems)
     windows = _listed("window", WINDOW_KEYS, lists, problems)
+    detectors = _named("detector", DETECTOR_KEYS, lists, problems)
     detects = read_table(detect, Heading("detect"), {**DETECT_KEYS}, problems)
     return JobFile(
         file,
         content,
         {name: table for name, table in whole_file.items() if isinstance(table, dict)},
         SourceTable(**_placed(sources, file, "path")),
-        _detect(_placed(detects, file, "calibration"), patterns, windows),
+        _detect(_placed(detects, file, "calibration"), patterns, windows, detectors),
         EngineTable(**_placed(engines, file, "checkpoint")),
         SinkTable(**_placed(sinks, file, "path", "current")),
         problems,
@@ -370,11 +383,29 @@ def _listed(
     )
 
 
+def _named(
+    name: str, shape: Shape, detect: dict[str, Any], problems: Problems
+) -> dict[str, dict[str, Any]]:
+    """The tables of one name in `[detect]` that have names themselves; they are taken out of it."""
+    tables = detect.pop(name, {})
+    if not isinstance(tables, dict):
+        problems.add(Heading("detect"), name, f"expected tables with names: [detect.{name}.NAME]")
+        return {}
+    found = {
+        each: read_table(table, Heading(f"detect.{name}.{each}"), shape, problems)
+        for each, table in tables.items()
+    }
+    return {each: {k: v for k, v in t.items() if v is not None} for each, t in found.items()}
+
+
 def _detect(
     values: dict[str, Any],
     patterns: tuple[dict[str, Any], ...],
     windows: tuple[dict[str, Any], ...],
+    detectors: dict[str, dict[str, Any]],
 ) -> DetectTable:
     own = {name: values[name] for name in ("hierarchy", "clock", "inputs")}
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    return DetectTable(**own, options=options, patterns=patterns, windows=windows)
+    return DetectTable(
+        **own, options=options, patterns=patterns, windows=windows, detectors=detectors
+    )

@@ -1,0 +1,136 @@
+"""What happens when there is too much to do: `python -m benchmarks.live [--quick] [--spark]`.
+
+A stream that arrives by the wall clock, as fast as it says, whether the engine keeps up or not. The
+detector does some work per event. First, what attenuation 1 can handle without a pause is measured:
+the *capacity*. Then:
+
+* *Burst*: 15 % of the capacity, ten times that for 5 seconds, and 15 % again.
+* *Overload*: twice the capacity, for three minutes.
+
+Each runs with adaptive attenuation; the overload also with attenuation 1, to compare how much is
+handled. *Lag* is how long the newest event had waited when its batch was done. Final results must
+be those of the same events fed without any hurry (burst), and all that was fed must be handled.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.live import local
+from benchmarks.live.course import Course, picture
+from benchmarks.live.schedule import Phase, Schedule
+from benchmarks.racing import Target
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.live", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--seconds", type=float, default=180.0, help="length of the overload")
+    parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
+    parser.add_argument("--spark", action="store_true", help="on Spark instead of in this process")
+    parser.add_argument("--pictures", type=Path, help="a folder for pictures")
+    options = parser.parse_args(arguments)
+    calm, overload = (3.0, 5.0) if options.quick else (20.0, options.seconds)
+    where = "Spark" if options.spark else "this process"
+    rows, targets, courses = (on_spark if options.spark else measure)(calm, overload)
+    console = Console(highlight=False)
+    table = Table("reading", "value", title=f"Too much to do, in {where}")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    for target in targets:
+        console.print(f"{target.name}: {target.got:.2f}, wanted {target.wanted:.2f}")
+    if options.pictures is not None:
+        for name, course in courses.items():
+            file = f"{'spark' if options.spark else 'local'}-{name}.png"
+            picture(course, options.pictures / file, f"{name}, {where}")
+
+
+Measured = tuple[dict[str, str], list[Target], dict[str, dict[str, Course]]]
+
+
+def measure(calm: float, overload: float) -> Measured:
+    """Burst and overload in this process."""
+    local.capacity(1.0)  # what is compiled, is compiled now
+    most = local.capacity()
+    burst = Schedule([Phase(calm, 0.15 * most), Phase(5, 1.5 * most), Phase(calm, 0.15 * most)])
+    bursting, standing, fed = local.run("adaptive", burst, "adaptive")
+    if standing != local.truth(burst, fed):
+        raise AssertionError("the burst has changed the results")
+    flood = Schedule([Phase(overload, 2 * most)])
+    drowning, _, _ = local.run("adaptive", flood, "adaptive")
+    buffering, _, _ = local.run("attenuation 1", flood, 1.0)
+    share = drowning.fed_by(overload) / buffering.fed_by(overload)
+    rows = {"capacity": rate(most)}
+    rows |= told_of_burst(bursting, calm)
+    rows |= {
+        "overload: attenuation 1 after": seconds(drowning.backed_off_after(0.0)),
+        "overload: handled, adaptive": rate(drowning.fed_by(overload) / overload),
+        "overload: handled, attenuation 1": rate(buffering.fed_by(overload) / overload),
+        "overload: most resident": f"{max(m.memory for m in drowning.moments):.0f} MiB",
+    }
+    targets = [Target("throughput in overload, against attenuation 1", 0.9, share)]
+    courses = {
+        "burst": {"adaptive": bursting},
+        "overload": {"adaptive": drowning, "attenuation 1": buffering},
+    }
+    return rows, targets, courses
+
+
+def on_spark(calm: float, overload: float) -> Measured:
+    """Burst and overload on Spark."""
+    from benchmarks.live import spark
+
+    with spark.session() as session:
+        most = spark.capacity(session)
+        burst = Schedule([Phase(calm, 0.15 * most), Phase(5, 1.5 * most), Phase(calm, 0.15 * most)])
+        bursting = spark.run(session, "adaptive", burst, "adaptive")
+        flood = Schedule([Phase(overload, 2 * most)])
+        drowning = spark.run(session, "adaptive", flood, "adaptive")
+        buffering = spark.run(session, "attenuation 1", flood, 1.0)
+    share = drowning.fed_by(overload) / buffering.fed_by(overload)
+    rows = {"capacity": rate(most)} | told_of_burst(bursting, calm) | {
+        "overload: attenuation 1 after": seconds(drowning.backed_off_after(0.0)),
+        "overload: handled, adaptive": rate(drowning.fed_by(overload) / overload),
+        "overload: handled, attenuation 1": rate(buffering.fed_by(overload) / overload),
+    }  # fmt: skip
+    targets = [Target("throughput in overload, against attenuation 1", 0.9, share)]
+    courses = {
+        "burst": {"adaptive": bursting},
+        "overload": {"adaptive": drowning, "attenuation 1": buffering},
+    }
+    return rows, targets, courses
+
+
+def told_of_burst(course: Course, calm: float) -> dict[str, str]:
+    """What a burst did: when it was noticed, and how things came back."""
+    before, end = course.during(calm / 2, calm), calm + 5
+    most = max(m.lag for m in course.moments)
+    return {
+        "burst: attenuation before": f"{before[-1].attenuation:.2f}" if before else "-",
+        "burst: attenuation 1 after": seconds(course.backed_off_after(calm)),
+        "burst: longest lag": seconds(most),
+        "burst: lag back below 0.1 s after": seconds(course.calm_after(end, 0.1)),
+        "burst: latency before, during, at the end": ", ".join(
+            seconds(course.latency(*span))
+            for span in ((calm / 2, calm), (calm + 1, end), (end + calm / 2, end + calm))
+        ),
+        "burst: most resident": f"{max(m.memory for m in course.moments):.0f} MiB",
+    }
+
+
+def rate(events: float) -> str:
+    return f"{events:,.0f} events/s"
+
+
+def seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+
+
+if __name__ == "__main__":
+    main()

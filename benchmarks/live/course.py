@@ -1,0 +1,78 @@
+"""How a live run went: its course, a table of it, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was read after a batch; times are seconds since the start."""
+
+    at: float
+    fed: int
+    """Events so far."""
+    lag: float
+    """How long the newest of them had waited."""
+    attenuation: float
+    busy: float
+    latency: float | None = None
+    """Mean stream time until the results of the batch were made."""
+    memory: float = 0.0
+    """Resident, in MiB."""
+
+
+@dataclass
+class Course:
+    """A live run, batch by batch."""
+
+    name: str
+    moments: list[Moment] = field(default_factory=list)
+
+    def during(self, begin: float, end: float) -> list[Moment]:
+        return [moment for moment in self.moments if begin <= moment.at < end]
+
+    def fed_by(self, time: float) -> int:
+        return max((moment.fed for moment in self.moments if moment.at <= time), default=0)
+
+    def backed_off_after(self, time: float) -> float | None:
+        """Seconds until the attenuation was 1."""
+        found = [m.at for m in self.moments if m.at >= time and m.attenuation == 1.0]
+        return found[0] - time if found else None
+
+    def calm_after(self, time: float, lag: float) -> float | None:
+        """Seconds until the lag was, and stayed, below this."""
+        late = [m.at for m in self.moments if m.lag >= lag]
+        if not late or late[-1] < time:
+            return 0.0
+        return None if late[-1] == self.moments[-1].at else late[-1] - time
+
+    def latency(self, begin: float, end: float) -> float | None:
+        found = [m.latency for m in self.during(begin, end) if m.latency is not None]
+        return fmean(found) if found else None
+
+
+def picture(courses: Mapping[str, Course], path: Path, title: str) -> None:
+    """Draw attenuation, busy factor, lag and memory over time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = ("attenuation", "busy", "lag", "memory")
+    labels = ("attenuation", "busy factor", "lag (s)", "resident (MiB)")
+    figure, axes = pyplot.subplots(len(rows), 1, sharex=True, figsize=(8, 8))
+    for axis, row, label in zip(axes, rows, labels, strict=True):
+        for name, course in courses.items():
+            points = [(m.at, getattr(m, row)) for m in course.moments]
+            axis.plot(*zip(*points, strict=True), label=name, linewidth=1)
+        axis.set_ylabel(label)
+    axes[0].set_title(title)
+    axes[0].legend()
+    axes[-1].set_xlabel("seconds")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,88 @@
+"""A live loop in this process: take what has arrived, feed it, or wait."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+
+from benchmarks.live.course import Course, Moment
+from benchmarks.live.schedule import Phase, Schedule, hierarchy
+from betimes import Engine
+from betimes.model.change import ChangeBatch
+
+MOST = 5_000
+"""Events per batch, at most."""
+
+TICK = 0.02
+"""Seconds between two batches, unless there is a whole batch already."""
+
+
+def capacity(seconds: float = 3.0) -> float:
+    """Events per second that attenuation 1 handles without a pause."""
+    schedule = Schedule([Phase(1e3, 1e5)])
+    engine, done = Engine(hierarchy(), attenuation=1.0), 0
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        engine.feed(schedule.batch(done, done + MOST))
+        done += MOST
+    return done / (time.perf_counter() - began)
+
+
+def run(name: str, schedule: Schedule, attenuation: float | str) -> tuple[Course, set[str], int]:
+    """Run to the end of the schedule; returns its course, the results, and how much was fed."""
+    engine = Engine(hierarchy(), attenuation=attenuation)
+    course, standing, done, tick = Course(name), set[str](), 0, 0.0
+    began = time.perf_counter()
+    while (now := time.perf_counter() - began) < schedule.seconds:
+        high = min(schedule.arrived(now), done + MOST)
+        if high - done < MOST and now < tick:
+            time.sleep(tick - now)
+            continue
+        tick = now + TICK
+        if high == done:
+            continue
+        changes = engine.feed(schedule.batch(done, high))
+        done = high
+        now = time.perf_counter() - began
+        lag = now - float(schedule.times(done - 1, done)[0])
+        value = next(iter(engine.attenuation.values()))
+        latency = _fold(changes, standing)
+        course.moments.append(
+            Moment(now, done, lag, value, engine.busy_factor, latency, resident())
+        )
+    _fold(engine.finish(), standing)
+    (stats,) = engine.stats.values()
+    if stats.handled + stats.late != done:
+        raise AssertionError(f"{done:,} events were fed, {stats.handled:,} handled")
+    return course, standing, done
+
+
+def truth(schedule: Schedule, fed: int) -> set[str]:
+    """The results of these events without any hurry."""
+    engine, standing = Engine(hierarchy(), attenuation=1.0), set[str]()
+    for low in range(0, fed, MOST):
+        _fold(engine.feed(schedule.batch(low, min(fed, low + MOST))), standing)
+    _fold(engine.finish(), standing)
+    return standing
+
+
+def _fold(changes: ChangeBatch, standing: set[str]) -> float | None:
+    """Keep book of the results; returns the mean latency of new ones, in seconds."""
+    waited = []
+    for change in changes:
+        if change.change_type == "insert":
+            standing.add(change.match_id)
+            waited.append(change.detected_at - change.ts)
+        elif change.change_type == "delete":
+            standing.discard(change.match_id)
+    return sum(waited) / len(waited) / 1e6 if waited else None
+
+
+def resident() -> float:
+    """The memory of this process, in MiB."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
