@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from betimes.engine import Engine, Hierarchy
 from betimes.engine.describe import describe
 from betimes.engine.node import Node
-from betimes.engine.snapshots.states import ABSENT, same_state
+from betimes.engine.snapshots.sharing import same_state
+from betimes.engine.snapshots.states import ABSENT
 from betimes.engine.stages.execution import Done, Execution, part
 from betimes.engine.stages.runner import DetectorFailed, Slice
 from betimes.model import Derived, Event, EventBatch

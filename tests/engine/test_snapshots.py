@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy
-from betimes.engine.snapshots.states import Snapshotter, copy_state, same_state
+from betimes.engine.snapshots.sharing import same_state, shared
+from betimes.engine.snapshots.states import Snapshotter, copy_state
 from betimes.model import Event
 from betimes.model.change import fold
 from betimes.model.detector import Maker
@@ -118,7 +119,69 @@ def test_keys_that_rest_share_their_snapshots() -> None:
     engine.feed([Event("A", ts, {"k": 1}) for ts in range(1, 101)])
     stats = engine.stats["Idle"]
     assert stats.snapshots == 100
-    assert stats.snapshot_bytes < 20_000  # a hundred lists of their own would take 800,000
+    assert stats.snapshot_bytes < 50_000  # a hundred lists of their own would take 800,000
+
+
+@dataclass
+class OwnIdle(Idle):
+    """The same, with a snapshot of its own."""
+
+    def snapshot(self) -> list[int]:
+        return list(self.seen)
+
+    def restore(self, state: list[int]) -> None:
+        self.seen = list(state)
+
+
+@dataclass
+class DeepIdle:
+    """Has a nested state, of which little changes."""
+
+    last: list[int] = field(default_factory=lambda: [0])
+    table: dict[str, list[int]] = field(
+        default_factory=lambda: {str(n): list(range(100 * n, 100 * n + 100)) for n in range(10)}
+    )
+
+    def on_event(self, event: Event) -> None:
+        self.last[0] = event.ts
+
+
+@pytest.mark.parametrize("detector", [Idle, OwnIdle, DeepIdle])
+@pytest.mark.parametrize("late", [False, True])
+def test_snapshots_that_do_not_differ_share_their_storage(detector: Any, late: bool) -> None:
+    """Of every kind of state, and also those that a replay has renewed."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(detector, on="A", emits="B", name="idle")
+    engine = Engine(hierarchy, attenuation=0.0, snapshots=1, slack="1s", retraction="full")
+    engine.feed([Event("A", ts) for ts in range(2, 202)])
+    if late:
+        engine.feed([Event("A", 1)])
+        assert engine.stats["idle"].replayed >= 200
+    stats = engine.stats["idle"]
+    assert stats.snapshots >= 200
+    assert stats.snapshot_bytes < 300_000  # two hundred lists of their own would take 1,600,000
+
+
+def test_the_size_of_a_snapshot_counts_what_is_deep_down() -> None:
+    states = Snapshotter(Maker(DeepIdle), "deep")
+    apart = [states.take(DeepIdle()) for _ in range(200)]
+    assert states.size(apart) > 200 * 8 * 1000
+    assert states.size([apart[0]] * 200) < 50_000
+
+
+@given(st.dictionaries(st.text(max_size=2), deep), st.dictionaries(st.text(max_size=2), deep))
+def test_sharing_changes_nothing(state: dict[str, Any], like: dict[str, Any]) -> None:
+    found = shared(copy_state(state), copy_state(like))
+    assert same_state(found, state)
+    assert repr(found) == repr(copy_state(state))
+
+
+def test_what_is_in_two_places_is_not_shared() -> None:
+    inner = [1]
+    like = [[1], [1]]
+    found = shared([inner, inner], like)
+    assert found[0] is found[1]
+    assert shared([[1], [1]], [inner, inner])[0] is not inner
 
 
 def test_a_deque_stays_bounded() -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from betimes.engine.snapshots.states import Snapshotter, same_state
+from betimes.engine.snapshots.sharing import same_state
+from betimes.engine.snapshots.states import Snapshotter
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError
 from betimes.model.change import content
 from betimes.model.detector import Maker

@@ -3,23 +3,22 @@
 A state whose attributes are immutable values, arrays, or flat containers of such values, is copied
 attribute by attribute (an immutable value costs a reference). Anything deeper is copied with
 `copy.deepcopy`, which also preserves shared references. A detector can define its own `snapshot()`
-and `restore(state)` instead.
+and `restore(state)` instead. What equals an earlier snapshot shares its storage (`sharing`).
 """
 
 from __future__ import annotations
 
 import copy
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from betimes.engine.snapshots.sharing import ATOMS, same_state, shared, size
 from betimes.model.detector import DetectorError, Maker
-from betimes.model.event import Event
+from betimes.patterns.detector import PatternDetector
 
-_ATOMS = frozenset({int, float, str, bytes, bool, complex, type(None), Event})
 _FLAT: dict[type, Callable[[Any], Any]] = {
     list: list.copy,
     set: set.copy,
@@ -41,15 +40,15 @@ ABSENT = Absent()
 
 def _is_flat(value: Any) -> bool:
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return True
     if kind is tuple or kind is frozenset:
         return all(_is_flat(item) and type(item) not in _FLAT for item in value)
     if kind is np.ndarray:
         return not value.dtype.hasobject
     if kind is dict:
-        return _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
-    return kind in _FLAT and _ATOMS.issuperset(map(type, value))
+        return ATOMS.issuperset(map(type, value)) and ATOMS.issuperset(map(type, value.values()))
+    return kind in _FLAT and ATOMS.issuperset(map(type, value))
 
 
 def copy_state(state: dict[str, Any], like: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -65,12 +64,13 @@ def copy_state(state: dict[str, Any], like: dict[str, Any] | None = None) -> dic
     >>> copy_state({"n": 1, "seen": {1, 2}}, like=copied) is copied
     True
     """
-    if _ATOMS.issuperset(map(type, state.values())):
+    if ATOMS.issuperset(map(type, state.values())):
         if like is not None and state == like and same_state(state, like):
             return like
         return state.copy()
     if not (_apart(state.values()) and all(map(_is_flat, state.values()))):
-        return copy.deepcopy(state)
+        fresh: dict[str, Any] = shared(copy.deepcopy(state), like)
+        return fresh
     known = like if like is not None and _apart(like.values()) else {}
     copied = {
         name: _copy_flat(value, known.get(name)) if type(value) in _FLAT else value
@@ -89,31 +89,6 @@ def _copy_flat(value: Any, known: Any) -> Any:
     return known if known is not None and same_state(value, known) else _FLAT[type(value)](value)
 
 
-def same_state(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots are equal; arrays are compared by content."""
-    kind = type(one)
-    if one is other or kind is not type(other):
-        return one is other
-    if kind in _ATOMS:
-        return bool(one == other)
-    if isinstance(one, np.ndarray):
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return False
-        # NaN equals NaN here: a value that is still unknown has not changed.
-        return bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
-    if isinstance(one, dict):
-        # Including the order of the keys: a detector can see it.
-        return list(one) == list(other) and same_state([*one.values()], [*other.values()])
-    if isinstance(one, list | tuple | deque):
-        kinds = list(map(type, one))
-        if kinds != list(map(type, other)):
-            return False
-        if _ATOMS.issuperset(kinds):
-            return bool(one == other)
-        return all(map(same_state, one, other))
-    return bool(one == other)
-
-
 class Snapshotter:
     """Takes and restores snapshots of the detectors that a maker makes."""
 
@@ -123,6 +98,8 @@ class Snapshotter:
         self.stateless = maker.kind == "function"
         sample = None if self.stateless else self.make()
         self._own = hasattr(sample, "snapshot") and hasattr(sample, "restore")
+        self._refers = isinstance(sample, PatternDetector)
+        """Whether a snapshot refers to data that is never changed, which all of them share."""
         self._slots = () if self._own or self.stateless else _slots(sample)
         self._has_dict = hasattr(sample, "__dict__")
         self.take(sample)
@@ -146,7 +123,8 @@ class Snapshotter:
             return None
         try:
             if self._own:
-                return detector.snapshot()
+                saved = detector.snapshot()
+                return saved if self._refers else shared(saved, like)
             return copy_state(self._attributes(detector), like)
         except Exception as error:
             raise DetectorError(
@@ -185,11 +163,7 @@ class Snapshotter:
 
     def size(self, snapshots: Iterable[Snapshot]) -> int:
         """The size of snapshots in bytes; what they share counts once."""
-        sizes: dict[int, int] = {}
-        for saved in snapshots:
-            for part in (saved, *(saved.values() if isinstance(saved, dict) else ())):
-                sizes[id(part)] = sys.getsizeof(part)
-        return sum(sizes.values())
+        return size(snapshots)
 
     def _attributes(self, detector: Any) -> dict[str, Any]:
         attributes: dict[str, Any] = detector.__dict__ if self._has_dict else {}

@@ -342,7 +342,10 @@ class Handling:
                     self._spare(replay, key, affected[index - disturbance.first :])
                     return replay
             segment.kept = None
-            segment.undo[key] = states.take(detector) if saved is None else saved
+            if saved is None:
+                before = segment.undo.get(key)
+                saved = states.take(detector, None if before is ABSENT else before)
+            segment.undo[key] = saved
             saved = None
             if detector is None:
                 detector = states.make()
