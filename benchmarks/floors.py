@@ -13,6 +13,18 @@ for the pattern of `benchmarks.patterns`, with its arrays prepared beforehand:
 *floor* does all four, feed by feed, and nothing else: it looks up no key, evaluates no condition,
 remembers nothing that it could go back to, and gives no match an identity. *engine* does all of it.
 
+A second table does the same for the Python detector of `benchmarks.speculation`, at attenuation 1
+and in larger feeds:
+
+* *events*: an object for each row, and its key;
+* *order*: one call of the compiled loop;
+* *hand over*: events and keys in the order in which they are handed out;
+* *call*: the detector of each key, event by event;
+* *rows*: for each event that it makes, an identity, a place, and a row of changes.
+
+*floor* takes in and hands out everything that the engine does, but it remembers nothing. *loop* is
+the yardstick of `benchmarks.before_after`: it sorts the whole stream, and counts what is made.
+
 Seconds are CPU time, and the fastest of several rounds counts, as in `benchmarks.before_after`. The
 floor costs more than its parts: one that runs alone stays in the processor's caches.
 """
@@ -32,10 +44,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.patterns import compiled, stream_of
-from benchmarks.streams import cut
-from betimes import Change, Engine, EventBatch, pattern
+from benchmarks.speculation.detectors import NotBetween
+from benchmarks.speculation.throughput import feed_engine, sort_and_call
+from benchmarks.streams import CLOCK as BALL
+from benchmarks.streams import cut, keyed_stream
+from betimes import Change, Engine, Event, EventBatch, pattern
+from betimes.engine.news.digests import Digests
 from betimes.engine.stages.columns.runs import PartialMatches
-from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED
+from betimes.model.coded import pick
+from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, ROW
 from betimes.ordering.loop import Loop
 from betimes.ordering.slack import SlackPolicy
 from betimes.patterns import kernel
@@ -45,6 +62,8 @@ Part = Callable[[int], object]
 """Does its work for one feed, by number."""
 
 HOUR = 3_600_000_000
+DETECTED = 1000
+"""Events per feed of the Python detector."""
 CHANGES = 2
 """How many changes a feed of 100 events returns on average, at attenuation 1."""
 
@@ -104,6 +123,109 @@ def feeding(stream: EventBatch, batch: int) -> Part:
     return lambda n: engine.feed(stream[n * batch : (n + 1) * batch]).to_arrow()
 
 
+def detecting(stream: EventBatch, batch: int) -> dict[str, Part]:
+    """The parts of a feed of a Python detector; each works on what the ones before have made."""
+    loop = Loop(SlackPolicy.parse("largest"), HOUR)
+    clock, taken = stream.types.index(BALL), MEASURED | BUFFERED
+    roles = [taken | (CLOCK if code == clock else 0) for code in range(len(stream.types))]
+    types = np.array([roles, [0] * len(roles), [0] * len(roles)])
+    heads = np.zeros(batch, np.int64)
+    parts = list(cut(stream, batch))
+    waiting: list[Event] = []
+    keys: list[Any] = []
+    gone = 0
+    """The row number of the first event that waits."""
+    handed: tuple[list[Event], list[Any]] = [], []
+    made: list[tuple[Event, Event]] = []
+    methods: dict[Any, Callable[[Event], Event | None]] = {}
+    digests = Digests("touch")
+    step = loop.run(types, heads[:0], heads[:0].astype(np.int32), heads[:0])
+
+    def take_in(n: int) -> None:
+        events = parts[n].rows()
+        waiting.extend(events)
+        keys.extend([event.payload["key"] for event in events])
+
+    def order(n: int) -> None:
+        nonlocal step
+        part = parts[n]
+        step = loop.run(types, part.ts, part.codes, heads[: len(part)])
+
+    def hand_over(_n: int) -> None:
+        nonlocal gone, handed
+        rows = (step.released[ROW] - gone).tolist()
+        handed = pick(waiting, rows), pick(keys, rows)
+        first = int(loop.held[ROW].min()) if loop.held.shape[1] else gone + len(waiting)
+        del waiting[: first - gone], keys[: first - gone]
+        gone = first
+
+    def call(_n: int) -> None:
+        made.clear()
+        for event, key in zip(*handed, strict=True):
+            method = methods.get(key)
+            if method is None:
+                method = methods[key] = NotBetween().on_event
+            result = method(event)
+            if result is not None:
+                made.append((result, event))
+
+    def write(n: int) -> list[Change]:
+        now = loop.clock
+        rows = []
+        for event, cause in made:
+            match = digests.digest(event.type, event.ts, event["key"], event.payload)
+            rows.append(Change(
+                "insert", "final", match, n, event.type, event.ts, now, loop.slack,
+                event.payload, "touch", f"{cause.type} at {cause.ts}",
+            ))  # fmt: skip
+        return rows
+
+    return {
+        "events": take_in, "order": order, "hand over": hand_over, "call": call, "rows": write,
+    }  # fmt: skip
+
+
+def show_detecting(batch: int, feeds: int, rounds: int) -> None:
+    """Parts depend on each other, so they are timed within one run."""
+    stream = keyed_stream(batch * feeds)
+    best: dict[str, float] = {}
+
+    def note(name: str, seconds: float) -> None:
+        best[name] = min(best.get(name, float("inf")), seconds / feeds)
+
+    def floor() -> None:
+        parts = detecting(stream, batch).values()
+        for n in range(feeds):
+            for part in parts:
+                part(n)
+
+    runs: dict[str, Callable[[], object]] = {
+        "floor": floor,
+        "engine": lambda: feed_engine(stream, batch, 1.0, time=time.process_time),
+        "loop": lambda: sort_and_call(stream),
+    }
+    for _ in range(rounds):
+        gc.collect()
+        parts = detecting(stream, batch)
+        spent = dict.fromkeys(parts, 0.0)
+        for n in range(feeds):
+            for name, part in parts.items():
+                began = time.process_time()
+                part(n)
+                spent[name] += time.process_time() - began
+        for name, seconds in spent.items():
+            note(name, seconds)
+        for name, run in runs.items():
+            gc.collect()
+            began = time.process_time()
+            run()
+            note(name, time.process_time() - began)
+    table = Table("", "us per feed", "x loop", title=f"Python detector, feeds of {batch:,} events")
+    for name, seconds in best.items():
+        table.add_row(name, f"{seconds * 1e6:.0f}", f"{best['loop'] / seconds:.2f}")
+    Console().print(table)
+
+
 def fastest(
     parts: dict[str, list[Callable[[], Part]]], feeds: int, rounds: int
 ) -> dict[str, float]:
@@ -144,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, seconds in fastest(everything, options.feeds, options.rounds).items():
         table.add_row(name, f"{seconds * 1e6:.0f}", f"{batch / seconds / 1e6:.2f}")
     Console().print(table)
+    show_detecting(DETECTED, options.feeds // 10, options.rounds)
 
 
 if __name__ == "__main__":
