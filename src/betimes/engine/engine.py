@@ -220,15 +220,15 @@ class Engine:
         With `blocks`, only the events of one source are in the order of their arrival, and each
         source may come as a block: nothing settles until every source of the batch was heard.
         """
+        self._check_open()
+        if self._gathers(events):
+            return ChangeBatch([])  # before anybody looks at a clock, which takes as long
         with self.load:
             changes = self._fed(events, blocks=blocks)
             self._steer()
         return changes
 
     def _fed(self, events: Events, *, blocks: bool) -> ChangeBatch:
-        self._check_open()
-        if self._gathers(events):
-            return ChangeBatch([])
         batch, rows = self._intake.batch(events)
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")

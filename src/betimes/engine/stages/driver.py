@@ -100,6 +100,10 @@ class Stage:
         self.rest = Rest(unit, self.tactic, setting, self.finality, allowed=not observers)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
+        repairs, given = self._lateness.repairs, clock is not None and not self.sourced
+        self._may_grow = repairs and given and unit.policy == "largest"
+        self._only_grows = False
+        """Whether the slack cannot shrink, and the clock cannot go back because it was wrong."""
         self._row = 0
         """The unit's number of the next arrival."""
         self._suspects: dict[int, tuple[Event, int]] = {}
@@ -235,11 +239,11 @@ class Stage:
             return
         finality, repairs = self.finality, self._lateness.repairs
         slack_before = 0 if before[0] == NEVER else before[1]
-        if repairs and not self.sourced and _steady(clock, slack, slack_before):
-            # The common case: the furthest clock decides.
-            newest = clock.item(0) if len(clock) == 1 else int(clock.max())
-            finality.settled = max(finality.settled, newest - max(slack_before, 1))
+        if self._only_grows and slack.item(-1) == slack_before:
+            # The common case: the slack stays what it is, and the clock goes on.
+            finality.settled = max(finality.settled, clock.item(-1) - max(slack_before, 1))
             return
+        self._only_grows = self._may_grow and self._unit.sure_clock is not None
         # Until something has been learned, the newest instant stays open.
         certain = clock - np.maximum(slack, 1)
         if clock[0] == NEVER:
@@ -438,10 +442,3 @@ class Stage:
         outputs = self.tactic.outputs()
         self._outputs.resume(outputs)
         self.finality.reopen(outputs, kept["open"])
-
-
-def _steady(clock: Ints, slack: Ints, told: int) -> bool:
-    """Whether the clock is known throughout, and the slack does not change."""
-    if len(clock) == 1:
-        return clock.item(0) != NEVER and slack.item(0) == told
-    return bool(clock.min() != NEVER and (slack == told).all())
