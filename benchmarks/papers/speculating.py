@@ -215,7 +215,7 @@ class Retracted:
         return self.retracted + self.replayed
 
 
-def retraction(minutes: float, *, attenuation: float | str = "adaptive") -> dict[str, Retracted]:
+def retraction(minutes: float, *, attenuation: float | str) -> dict[str, Retracted]:
     """Both techniques over the first minutes of a match."""
     slowness = slowness_for(Snippet.of(min(TRIAL, minutes * 60), PRESETS["bursts"]))
     found = {}
