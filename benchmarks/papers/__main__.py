@@ -30,7 +30,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers import ordering, plots, speculating
+from benchmarks.papers import memory, ordering, plots, speculating
+from benchmarks.papers.machine import slowness_for
 from benchmarks.papers.speculating import Trace
 from benchmarks.racing import Target, report
 from benchmarks.snippet import Snippet
@@ -116,13 +117,12 @@ class Experiments:
         return {"Adaptation (papers: down to 0.125, reset at 0.95)": rows}, []
 
     def memory(self) -> Found:
-        found = speculating.memory(self.snippet)
+        found = memory.measured(self.seconds, slowness_for(self.snippet))
         rows, targets = {}, []
         for name, each in found.items():
             papers = PAPERS_MEMORY[name.split(",")[0]]
             rows[name] = (
-                f"{each['mean']:.2f} MB per detector, at most {each['most']:.2f} "
-                f"(papers: {papers}); resident {each['resident']:+.0f} MB"
+                f"{each['mean']:.2f} MB per detector, at most {each['most']:.2f} (papers: {papers})"
             )
             targets.append(Target(f"papers' memory over ours, {name}", 1, papers / each["mean"]))
         return {"Memory": rows}, targets

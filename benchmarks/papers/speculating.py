@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
-import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers.machine import TRIAL, Live, Machine, batches, slowness_for, tables_of
-from benchmarks.racing import resident_bytes
 from benchmarks.snippet import Snippet
 from betimes.apps.soccer.disorder import PRESETS, disordered
 from betimes.apps.soccer.hierarchy import soccer
@@ -30,10 +27,6 @@ UNKNOWN_SENSOR = 4_000
 """A sensor that nobody wears: its positions are work, and change nothing."""
 BURST = (8.5, 11.5)
 """From when to when more positions arrive, in seconds."""
-SAMPLE = 10
-"""Memory is measured once per this many batches."""
-PIECE = 3_400
-"""Positions per piece of a copied stream."""
 Watch = Callable[[Engine, ChangeBatch], None]
 
 
@@ -141,61 +134,6 @@ def adaptation(snippet: Snippet, *, live: bool) -> tuple[float, Trace]:
     slowness = slowness_for(snippet)
     machine = Live(slowness) if live else Machine(slowness)
     return slowness, run(machine, tables_of(with_burst(snippet)), attenuation="adaptive")
-
-
-class MemoryWatch:
-    """Megabytes per detector that have been allocated since it was made.
-
-    Memory of Python and numpy as `tracemalloc` counts it, and that of Arrow.
-    """
-
-    def __init__(self) -> None:
-        gc.collect()
-        self.held: list[float] = []
-        self._batches = 0
-        self._before = self._allocated()
-        self._resident = resident_bytes()
-
-    def __call__(self, engine: Engine, _: ChangeBatch) -> None:
-        if self._batches % SAMPLE == 0:
-            held = self._allocated() - self._before
-            self.held.append(held / len(engine.hierarchy) / 1e6)
-        self._batches += 1
-
-    def readings(self) -> dict[str, float]:
-        """The mean and the most, and by how much the resident memory has grown."""
-        grown = (resident_bytes() - self._resident) / 1e6
-        return {"mean": statistics.mean(self.held), "most": max(self.held), "resident": grown}
-
-    @staticmethod
-    def _allocated() -> int:
-        return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
-
-
-def memory(snippet: Snippet) -> dict[str, dict[str, float]]:
-    """Megabytes per detector in each mode, with and without history for late events.
-
-    The stream itself does not count: it is copied piece by piece, so what counts is what the engine
-    keeps of it.
-    """
-    found: dict[str, dict[str, float]] = {}
-    tracemalloc.start()
-    # Counting makes everything slower, so the machine has to be tried while counting.
-    slowness = slowness_for(snippet)
-    for retention in ("32 MB", "0s"):
-        for name, attenuation in MODES.items():
-            watch = MemoryWatch()
-            options = {"attenuation": attenuation, "retention": retention}
-            run(Machine(slowness), _copied(snippet), watch, **options)
-            found[f"{name}, retention {retention}"] = watch.readings()
-    tracemalloc.stop()
-    return found
-
-
-def _copied(snippet: Snippet) -> Iterator[pa.Table]:
-    for low in range(0, snippet.arrivals.num_rows, PIECE):
-        piece = snippet.arrivals.slice(low, PIECE)
-        yield piece.take(np.arange(len(piece)))
 
 
 @dataclass(frozen=True)
