@@ -52,7 +52,7 @@ SHAPES = {
 
 def hierarchy(shape: str, tactic: Any = None, instances: int = 3) -> Hierarchy:
     made = Hierarchy(clock="A")
-    detector = bt.windowed(Picky, SHAPES[shape], instances=instances)
+    detector = bt.windowed(Picky, SHAPES[shape], instances=instances, workers="inline")
     made.add(detector, on="A", emits="made", name="tested")
     if tactic is not None:
         made._nodes["tested"] = replace(made._nodes["tested"], tactic=tactic)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from betimes.model.detector import Maker
 from betimes.windows import windowed
-from betimes.windows.operators import PerWindow
+from betimes.windows.operators import OperatorSpec
 from betimes.windows.plan import Plan
 from betimes.windows.tactic import WindowTactic
 from tests.engine.cases import runs
@@ -22,8 +21,15 @@ from tests.windows.material import WINDOWS, Quiet, Steps
 
 def case(shape: str, operator: type, instances: int, schedule: Any = "round_robin") -> Case:
     window = WINDOWS[shape]
-    plan = Plan(window, instances, schedule, None)
-    tactic = partial(WindowTactic, plan, PerWindow(Maker(operator), NAME))
+    plan = Plan(
+        window,
+        OperatorSpec(operator, "arrow", ("made", "made-"), None, NAME),
+        instances,
+        schedule,
+        None,
+        "inline",
+    )
+    tactic = partial(WindowTactic, plan)
     name = f"{shape}, {operator.__name__}, {instances} {schedule}"
     return Case(name, tactic, windowed(operator, window))
 

@@ -83,7 +83,7 @@ class Run:
         self.items: list[tuple[int, Item]] = []
         """What it has made, with the number of events from which it was made."""
         self.sent = 0
-        """How many items the merger has."""
+        """How many items the merger has; -1 if nobody knows."""
 
 
 class Instance:
@@ -129,6 +129,12 @@ class Instance:
         told, self._told = self._told, []
         return told
 
+    def tell_again(self) -> None:
+        """It has taken the place of another: nobody knows what it has made."""
+        for run in self._runs.values():
+            run.sent = -1
+        self._waiting.update(self._runs)
+
     # Messages
 
     def _event(self, revision: int, key: Any, place: Place, event: Event) -> None:
@@ -136,8 +142,10 @@ class Instance:
         if mine.revisions.get(place, -1) > revision:
             return  # it was taken back in the meantime
         at = len(mine.places)
-        if at and mine.places[-1] > place:
+        if at and mine.places[-1] >= place:
             at = bisect_left(mine.places, place)
+            if mine.places[at] == place:
+                return  # told again, to one that took another's place
         mine.places.insert(at, place)
         mine.events.insert(at, event)
         self.counts["events"] += 1
@@ -188,22 +196,20 @@ class Instance:
             self._go_back(run, min(run.done, count))
         self._waiting[window] = run
 
-    def _del(self, revision: int, window: int) -> None:
+    def _del(self, revision: int, window: int, key: Any, first: Place) -> None:
         self._deleted[window] = revision
         run = self._runs.pop(window, None)
-        if run is None:
-            return
         self._waiting.pop(window, None)
-        if run.opened:
-            del self._keys[run.key].runs[window]
-            if run.sent:
-                self._told.append((MADE, window, run.key, run.first, 0, []))
+        if run is not None and run.opened:
+            del self._keys[key].runs[window]
+        # Also if it knows nothing about it: the one before it may have made something.
+        self._told.append((MADE, window, key, first, 0, []))
 
     def _end(self) -> None:
         """Everything has been said."""
 
     def _forget(self, revision: int, key: Any, before: Place, windows: list[int]) -> None:
-        mine = self._keys[key]
+        mine = self._keys.setdefault(key, Events())
         for window in windows:
             self._runs.pop(window, None)
             mine.runs.pop(window, None)
@@ -279,7 +285,7 @@ class Instance:
         if not run.opened or run.stuck:
             return
         mine, operator, kept = self._keys[run.key], self._operator, len(run.items)
-        kept = min(kept, run.sent)
+        kept = max(min(kept, run.sent), 0)
         low, count = self._range(mine, run)
         began, todo = self._time(), count - run.done
         span = Span(window, run.start, run.start if run.end is None else run.end, run.done)
@@ -313,7 +319,7 @@ class Instance:
         if todo > 0:
             self._costs.note_run(self._time() - began, todo, 0)
         kept = min(kept, len(run.items))
-        if kept < run.sent or len(run.items) > kept:
+        if kept != run.sent or len(run.items) > kept:
             items = [item for _, item in run.items[kept:]]
             self._told.append((MADE, window, run.key, run.first, kept, items))
         run.sent = len(run.items)

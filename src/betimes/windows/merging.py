@@ -60,8 +60,10 @@ class KeyMerger:
         self.settled: Place = (-1, -1, b"")
         """What was caused up to here does not change any more."""
 
-    def take(self, window: int, first: Place, kept: int, items: Iterable[Item]) -> None:
+    def take(self, window: int, first: Place, kept: int, items: list[Item]) -> None:
         """Of what a window has made, the first `kept` stay; then follow these."""
+        if not items and window not in self._windows:
+            return
         mine = self._windows.setdefault(window, Window(first))
         if mine.first != first:
             mine.first, kept, items = first, 0, [*self._items(mine, kept), *items]

@@ -11,7 +11,7 @@ has a number that is never used again; an event is known by its key and its plac
 | `ADD, revision, window, first, start` | it begins earlier than was said: with this event |
 | `CLOSE, revision, window, closing` | it ends here |
 | `NOTCLOSE, revision, window` | it does not end where was said, and is open again |
-| `DEL, revision, window` | it should not have begun |
+| `DEL, revision, window, key, first` | it should not have begun |
 | `END` | the splitter is done with going back: go on |
 | `FORGET, revision, key, place, windows` | earlier events and these windows are done with |
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -25,6 +26,35 @@ Frame = Literal["arrow", "pandas"]
 FRAMES: tuple[Frame, ...] = ("arrow", "pandas")
 
 _OWN = ("window.start", "window.end", "window.count", "window.complete")
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """What a user gave, and where it was added: everything to make the operator, anywhere."""
+
+    given: Any
+    frame: Frame
+    emits: tuple[str, ...]
+    by: str | None
+    name: str
+
+    def operator(self) -> Operator:
+        """The operator in its place."""
+        given = self.given
+        if isinstance(given, Aggregate):
+            return OfAggregates(given, self._type, self.by, self.name)
+        if is_of_whole(given):
+            return OfWhole(given, self.frame, self._type, self.by, self.name)
+        return PerWindow(Maker(given), self.name)
+
+    @property
+    def _type(self) -> str:
+        if len(self.emits) > 1:
+            raise OptionError(
+                f"expected {self.name!r} to publish one type, as all its rows have one, got "
+                f"emits={list(self.emits)}"
+            )
+        return self.emits[0]
 
 
 class Operator(Protocol):

@@ -1,16 +1,15 @@
-"""How a windowed operator runs: the options that do not change what it finds."""
+"""How a windowed operator runs: what it is, and the options that do not change what it finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from betimes.engine.snapshots.spacing import parse_snapshots
-from betimes.model.event import Event
-from betimes.windows.instances import Instance
-from betimes.windows.operators import Operator
+from betimes.windows.operators import OperatorSpec
 from betimes.windows.shapes import Window
+
+Workers = Literal["auto", "inline", "processes"]
+WORKERS: tuple[Workers, ...] = ("auto", "inline", "processes")
 
 
 @dataclass(frozen=True)
@@ -18,18 +17,14 @@ class Plan:
     """What a tactic is made from."""
 
     window: Window
-    instances: int
-    schedule: Any
-    snapshots: Any
+    spec: OperatorSpec
+    instances: int = 1
+    schedule: Any = "round_robin"
+    snapshots: Any = None
     """The model of snapshots; None takes the engine's."""
+    workers: Workers = "auto"
 
-    def instance(
-        self,
-        operator: Operator,
-        *,
-        time: Callable[[], float],
-        check: Callable[[Iterable[Event]], None],
-    ) -> Instance:
-        """One of the instances."""
-        spacing = parse_snapshots("adaptive" if self.snapshots is None else self.snapshots)
-        return Instance(operator, spacing, time=time, check=check)
+    @property
+    def apart(self) -> bool:
+        """Whether instances have processes of their own."""
+        return self.workers == "processes" or (self.workers == "auto" and self.instances > 1)

@@ -147,6 +147,13 @@ class Splitter:
         self._loads = loads
         return self.parcels()
 
+    def everything_for(self, instance: int) -> list[Message]:
+        """All that an instance knows, for another one in its place."""
+        found: list[Message] = []
+        for key in self.keys.values():
+            found += key.everything_for(instance)
+        return found
+
     def state_of(self) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data."""
         keys = [key.state_of() for key in self.keys.values()]

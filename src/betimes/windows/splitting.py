@@ -28,7 +28,7 @@ from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Place
 from betimes.model.event import Event
 from betimes.windows.cutting import Span, cutter
-from betimes.windows.messages import ADD, CLOSE, DEL, NOTCLOSE, OPEN, Closing
+from betimes.windows.messages import ADD, CLOSE, DEL, EVENT, NOTCLOSE, OPEN, Closing, Message
 
 if TYPE_CHECKING:
     from betimes.windows.splitter import Splitter
@@ -268,7 +268,7 @@ class KeySplitter:
                 self._open_at(cut)
             self._tell(cut, 0 if new else low)
         for cut in olds:
-            splitter.send(cut.instance, (DEL, splitter.revise(), cut.id))
+            splitter.send(cut.instance, (DEL, splitter.revise(), cut.id, self.key, cut.first))
             splitter.note_load(cut.instance, cut.told, None, deleted=True)
 
     def _open_at(self, cut: Cut) -> None:
@@ -400,6 +400,22 @@ class KeySplitter:
         self.open = {number: self.cuts[row] for number, row in kept["open"]}
         self.saves = [Save(a, k, [self.cuts[row] for row in rows]) for a, k, rows in kept["saves"]]
         self.last = kept["last"]
+
+    def everything_for(self, instance: int) -> list[Message]:
+        """What an instance knows of this key."""
+        revise = self._splitter.revise
+        found: list[Message] = [
+            (EVENT, revise(), self.key, entry.place, entry.event)
+            for entry in self.entries
+            if entry.sent >> instance & 1
+        ]
+        for cut in self.cuts:
+            if cut.instance == instance:
+                bounds = (cut.start, cut.end)
+                found.append((OPEN, revise(), cut.id, self.key, cut.first, bounds))
+                if cut.told is not None:
+                    found.append((CLOSE, revise(), cut.id, tuple(cut.told)))
+        return found
 
     def tell_again(self) -> None:
         """Tell everything to instances that know nothing."""

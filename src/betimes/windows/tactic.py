@@ -14,8 +14,7 @@ cuts again; as for any detector, that counts only once nothing can change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -25,37 +24,21 @@ from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.engine.snapshots.weights import ROW, weight_of_event
 from betimes.engine.stages.rows import RowArrivals
 from betimes.engine.stages.rows.history import EventRows
-from betimes.engine.stages.runner import DetectorFailed, Runner
+from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
 from betimes.model.change import content
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.windows.merging import Merger
-from betimes.windows.messages import FAILED, Message, Parcel
-from betimes.windows.operators import Operator
+from betimes.windows.messages import FAILED
 from betimes.windows.plan import Plan
 from betimes.windows.schedules import parse_schedule
 from betimes.windows.splitter import Splitter
 from betimes.windows.splitting import Entry, KeySplitter
+from betimes.windows.team import Inline, Processes, Recruit, Team
 
 Why = tuple[Place, str, Event]
 """Where a key changed first, what happened, and to which event."""
-
-
-class Team:
-    """The instances, wherever they are: takes parcels, returns what they answer."""
-
-    def __init__(self, plan: Plan, operator: Operator, setting: Setting) -> None:
-        runner = Runner(setting.node)
-        self.instances = [
-            plan.instance(operator, time=setting.time, check=runner.check)
-            for _ in range(plan.instances)
-        ]
-
-    def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
-        """Everything that the instances say to these parcels."""
-        for number, parcel in parcels:
-            yield from self.instances[number].receive(parcel)
 
 
 class WindowTactic(RowArrivals):
@@ -63,17 +46,21 @@ class WindowTactic(RowArrivals):
 
     weighs = False
 
-    def __init__(self, plan: Plan, operator: Operator, setting: Setting) -> None:
+    def __init__(self, plan: Plan, setting: Setting) -> None:
         super().__init__(setting)
         self._plan = plan
+        snapshots = plan.snapshots or setting.options.snapshots
         self._splitter = Splitter(
             plan.window, plan.instances, parse_schedule(plan.schedule, plan.window),
-            parse_snapshots(plan.snapshots or setting.options.snapshots),
-            time=setting.time, fail=self._fail, mend=self._mend,
+            parse_snapshots(snapshots), time=setting.time, fail=self._fail, mend=self._mend,
         )  # fmt: skip
-        self._make_team: Callable[[], Team] = partial(Team, plan, operator, setting)
-        self._team = self._make_team()
-        self._merger = Merger(once=operator.once and plan.window.overlaps)
+        recruit = Recruit(plan.spec, snapshots)
+        self.team: Team = (
+            Processes(recruit, plan.instances, self._splitter.everything_for)
+            if plan.apart
+            else Inline(recruit, plan.instances, setting.time)
+        )
+        self._merger = Merger(once=plan.spec.operator().once and plan.window.overlaps)
         self._outputs: dict[Any, dict[Place, list[Output]]] = {}
         """What is out, by key and cause."""
         self._passed = -1
@@ -170,7 +157,7 @@ class WindowTactic(RowArrivals):
         splitter = self._splitter
         while parcels := splitter.parcels():
             failed: dict[tuple[Any, Place], str] = {}
-            for kind, *message in self._team.deliver(parcels):
+            for kind, *message in self.team.deliver(parcels):
                 if kind == FAILED:
                     key, place, text = message
                     failed[key, place] = text
@@ -273,7 +260,7 @@ class WindowTactic(RowArrivals):
             mine = self._outputs.get(key, {})
             for cause in [cause for cause in mine if cause <= settled]:
                 yield mine.pop(cause)
-        for _ in self._team.deliver(self._splitter.parcels()):
+        for _ in self.team.deliver(self._splitter.parcels()):
             raise AssertionError("nothing is made of what is forgotten")
 
     def _earliest(self, key: KeySplitter) -> int:
@@ -330,7 +317,7 @@ class WindowTactic(RowArrivals):
 
     def _rebuild(self) -> None:
         """Instances start again with all that the splitter has."""
-        for kind, *message in self._team.deliver(self._splitter.everything()):
+        for kind, *message in self.team.deliver(self._splitter.everything()):
             if kind == FAILED:
                 raise AssertionError("what failed was left out")
             window, key, first, kept, items = message

@@ -17,18 +17,17 @@ from betimes.windows.detector import WindowDetector
 from betimes.windows.operators import (
     FRAMES,
     Frame,
-    OfAggregates,
-    OfWhole,
     Operator,
-    PerWindow,
+    OperatorSpec,
     checked,
     facts_of,
     is_of_whole,
 )
-from betimes.windows.plan import Plan
+from betimes.windows.plan import WORKERS, Plan, Workers
 from betimes.windows.schedules import Schedule, parse_schedule
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 from betimes.windows.tactic import WindowTactic
+from betimes.windows.team import Recruit, check_travels
 
 MOST = 1024
 """The most instances of an operator."""
@@ -44,6 +43,7 @@ class Windowed:
     instances: int = 1
     schedule: Any = "round_robin"
     snapshots: Any = None
+    workers: Workers = "auto"
 
     @property
     def name(self) -> str:
@@ -65,6 +65,7 @@ def windowed(
     instances: int = 1,
     schedule: str | Schedule = "round_robin",
     snapshots: str | int | SnapshotModel | None = None,
+    workers: Workers = "auto",
 ) -> Windowed:
     """Run an operator over windows; add it to a hierarchy with `on`, `emits` and `by`.
 
@@ -87,6 +88,10 @@ def windowed(
         instances), or a function of the window's number and of how many windows each instance has.
     snapshots
         When splitter and instances take snapshots, as for an engine, whose model is the default.
+    workers : "auto"
+        Where instances run: "processes" gives each a process on this machine, which starts with the
+        first event; "inline" runs them here, one after the other. "auto" means processes if there
+        are several instances. What is found is the same.
 
     What a function or an aggregate gives is dated at the end of the window (a function may
     return a column `ts`), and carries `window.start`, `window.end`, `window.count`,
@@ -118,11 +123,16 @@ def windowed(
         raise OptionError(
             f"expected instances to be a whole number from 1 to {MOST}, got instances={instances!r}"
         )
+    if workers not in WORKERS:
+        raise OptionError(
+            f"expected workers to be one of {', '.join(WORKERS)}, got workers={workers!r}"
+            + did_you_mean(workers, WORKERS)
+        )
     parse_schedule(schedule, window)
     if snapshots is not None:
         parse_snapshots(snapshots)
     checked(operator)
-    return Windowed(operator, window, frame, instances, schedule, snapshots)
+    return Windowed(operator, window, frame, instances, schedule, snapshots, workers)
 
 
 class WindowMaker(Maker):
@@ -145,24 +155,13 @@ def _windowed(
     """A windowed operator is a detector with deadlines, with a tactic of its own."""
     types = type_names(emits, "emits")
     called = name or (types[0] if isinstance(detector.operator, Aggregate) else detector.name)
-    operator = operator_of(detector, types, by, called)
-    plan = Plan(detector.window, detector.instances, detector.schedule, detector.snapshots)
-    tactic = partial(WindowTactic, plan, operator)
-    return Node(
-        called, WindowMaker(detector, operator), type_names(on, "on"), types, by, tactic
+    spec = OperatorSpec(detector.operator, detector.frame, types, by, called)
+    plan = Plan(
+        detector.window, spec, detector.instances, detector.schedule, detector.snapshots,
+        detector.workers,
     )  # fmt: skip
-
-
-def operator_of(detector: Windowed, emits: tuple[str, ...], by: str | None, name: str) -> Operator:
-    """The operator in its place."""
-    operator = detector.operator
-    if isinstance(operator, Aggregate) or is_of_whole(operator):
-        if len(emits) > 1:
-            raise OptionError(
-                f"expected {name!r} to publish one type, as all its rows have one, got "
-                f"emits={list(emits)}"
-            )
-        if isinstance(operator, Aggregate):
-            return OfAggregates(operator, emits[0], by, name)
-        return OfWhole(operator, detector.frame, emits[0], by, name)
-    return PerWindow(Maker(operator), name)
+    if plan.apart:
+        check_travels(Recruit(spec, plan.snapshots))
+    maker = WindowMaker(detector, spec.operator())
+    tactic = partial(WindowTactic, plan)
+    return Node(called, maker, type_names(on, "on"), types, by, tactic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter, gt
 from typing import Any, NamedTuple
 
@@ -95,7 +95,6 @@ class Runner:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._emits = frozenset(node.emits)
         self._batch = node.maker.kind == "batch"
         self.method = _method_of(node.maker)
         """Returns the function of a detector to call for an event (or for a batch)."""
@@ -186,28 +185,7 @@ class Runner:
 
     def check(self, made: Iterable[Any]) -> None:
         """Refuse anything that is not an event, or whose type was not declared."""
-        for item in made:
-            event = item.event if type(item) is Due else item
-            if type(event) is not Event:
-                raise DetectorFailed(
-                    f"expected detector {self.node.name!r} to make Event objects, got {event!r}; "
-                    "yield bt.Event(type, ts, payload)"
-                )
-            if event.type not in self._emits:
-                raise DetectorFailed(
-                    f"detector {self.node.name!r} made a {event.type!r} event at {event.ts}, but "
-                    f"declares emits={list(self.node.emits)}; add the type there"
-                )
-            if type(event.ts) is not int or event.ts < 0:
-                raise DetectorFailed(
-                    f"detector {self.node.name!r} made a {event.type!r} event with the time "
-                    f"{event.ts!r}; expected whole microseconds, 0 or more"
-                )
-            if not isinstance(event.payload, dict):
-                raise DetectorFailed(
-                    f"detector {self.node.name!r} made a {event.type!r} event at {event.ts} with "
-                    f"the payload {event.payload!r}; expected a dict"
-                )
+        check(made, self.node.name, self.node.emits)
 
     def _failure(self, error: Exception, event: Event | None, method: Any) -> DetectorFailed:
         detector = getattr(method, "__self__", None)
@@ -217,3 +195,29 @@ class Runner:
             f"detector {self.node.name!r} failed at {event!r}: {type(error).__name__}: {error}; "
             f"its state: {state!r}"
         )
+
+
+def check(made: Iterable[Any], name: str, emits: Collection[str]) -> None:
+    """Refuse anything that is not an event, or whose type was not declared."""
+    for item in made:
+        event = item.event if type(item) is Due else item
+        if type(event) is not Event:
+            raise DetectorFailed(
+                f"expected detector {name!r} to make Event objects, got {event!r}; "
+                "yield bt.Event(type, ts, payload)"
+            )
+        if event.type not in emits:
+            raise DetectorFailed(
+                f"detector {name!r} made a {event.type!r} event at {event.ts}, but "
+                f"declares emits={list(emits)}; add the type there"
+            )
+        if type(event.ts) is not int or event.ts < 0:
+            raise DetectorFailed(
+                f"detector {name!r} made a {event.type!r} event with the time "
+                f"{event.ts!r}; expected whole microseconds, 0 or more"
+            )
+        if not isinstance(event.payload, dict):
+            raise DetectorFailed(
+                f"detector {name!r} made a {event.type!r} event at {event.ts} with "
+                f"the payload {event.payload!r}; expected a dict"
+            )

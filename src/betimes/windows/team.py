@@ -1,0 +1,112 @@
+"""The instances of a windowed operator, wherever they are: in this process, or one process each.
+
+A team takes parcels and returns what the instances answer. It waits for all of them, so that a
+batch has one result; how long each takes, and in which order they answer, makes no difference.
+
+Worker processes get parcels as bytes. When one dies, its replacement gets everything that the
+splitter has for it, then the parcel that was not answered. Parcels may therefore come twice, which
+changes nothing: the newest revision counts, and an event that is there stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Protocol
+
+from betimes.engine.snapshots.spacing import parse_snapshots
+from betimes.engine.stages.runner import check
+from betimes.model.codec import dumps, loads
+from betimes.model.event import Event
+from betimes.parallel import Pool, packed
+from betimes.windows.instances import Instance
+from betimes.windows.messages import Message, Parcel
+from betimes.windows.operators import OperatorSpec
+
+_WHAT = "a message between splitter and instances"
+
+Revive = Callable[[int], list[Message]]
+"""From the number of an instance to everything that the splitter has for it."""
+
+
+class Team(Protocol):
+    """The instances."""
+
+    def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterable[Message]:
+        """Everything that the instances say to these parcels."""
+
+
+@dataclass
+class Recruit:
+    """What it takes to make an instance, here or in another process; there, it is the worker."""
+
+    spec: OperatorSpec
+    snapshots: Any
+    _instance: Instance | None = field(default=None, repr=False)
+
+    def instance(self, time: Callable[[], float]) -> Instance:
+        spec, spacing = self.spec, parse_snapshots(self.snapshots)
+
+        def fits(made: Iterable[Event]) -> None:
+            check(made, spec.name, spec.emits)
+
+        return Instance(spec.operator(), spacing, time=time, check=fits)
+
+    def __call__(self, data: bytes) -> bytes:
+        """Handle a parcel; the first one makes the instance."""
+        if self._instance is None:
+            self._instance = self.instance(perf_counter)
+        urgent, messages, revives = loads(data, _WHAT)
+        told = self._instance.receive(Parcel(urgent, messages))
+        if revives:
+            self._instance.tell_again()
+        return dumps(told, _WHAT)
+
+
+class Inline:
+    """Instances in this process, one after the other."""
+
+    def __init__(self, recruit: Recruit, instances: int, time: Callable[[], float]) -> None:
+        self.instances = [recruit.instance(time) for _ in range(instances)]
+
+    def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
+        for number, parcel in parcels:
+            yield from self.instances[number].receive(parcel)
+
+
+class Processes:
+    """Each instance in its own process; they start with the first parcel."""
+
+    def __init__(self, recruit: Recruit, instances: int, revive: Revive) -> None:
+        self._recruit = recruit
+        self._instances = instances
+        self._revive = revive
+        self.pool: Pool | None = None
+        self.bytes_sent = 0
+
+    def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
+        if not parcels:
+            return
+        if self.pool is None:
+            self.pool = Pool(
+                self._recruit, workers=self._instances, name=self._recruit.spec.name,
+                revive=self._revived,
+            )  # fmt: skip
+        pool, open_ = self.pool, set()
+        for number, parcel in parcels:
+            data = dumps((parcel.urgent, parcel.messages, False), _WHAT)
+            self.bytes_sent += len(data)
+            open_.add(pool.send(data, to=number))
+        while open_:
+            for reply in pool.receive():
+                open_.discard(reply.ticket)
+                yield from loads(reply.data, _WHAT)
+
+    def _revived(self, number: int) -> list[bytes]:
+        return [dumps((True, self._revive(number), True), _WHAT)]
+
+
+def check_travels(recruit: Recruit) -> None:
+    """Refuse an operator that cannot be sent to other processes, and name the part."""
+    packed(recruit, recruit.spec.name)
