@@ -32,6 +32,7 @@ from typing import Any
 from betimes.engine.news.outputs import Place
 from betimes.model.event import Event
 from betimes.transactions.effects import Effect, Found, Key, Name, same
+from betimes.transactions.pages import Page, Pages
 from betimes.transactions.tracked import HAS, KEYS, VALUE, Read, Record
 from betimes.transactions.versions import Versions
 
@@ -85,6 +86,7 @@ class Book:
         self.entries: list[Entry] = []
         """All transactions that are remembered, in order."""
         self._places: list[Place] = []
+        self.pages = Pages()
         self._readers: dict[Read, list[Place]] = {}
         self._waiting: list[Entry] = []
         """A heap; it may have some that no longer wait."""
@@ -100,7 +102,9 @@ class Book:
 
     def insert(self, entry: Entry, record: Record | None = None) -> None:
         """One more transaction; it waits to be run unless it has run elsewhere, as recorded."""
-        if not self._places or entry.place > self._places[-1]:
+        last = not self._places or entry.place > self._places[-1]
+        self.pages.add(entry.place, last=last)
+        if last:
             self._places.append(entry.place)
             self.entries.append(entry)
         else:
@@ -128,6 +132,7 @@ class Book:
         at = self.number(place)
         entry = self.find(place)
         del self.entries[at], self._places[at]
+        self.pages.remove(place)
         entry.waits = False
         if entry.record is not None:
             self._forget_reads(entry.record, place)
@@ -145,7 +150,13 @@ class Book:
             self._forget_reads(entry.record, entry.place)
             self.versions.settle(entry.record.writes)
         del self.entries[:count], self._places[:count]
+        self.pages.forget(count, self._places[0] if self._places else None)
         return gone
+
+    def page(self, page: Page) -> list[Entry]:
+        """The transactions of a page."""
+        start = self.number(page.start)
+        return self.entries[start : start + page.size]
 
     # Running them
 
@@ -184,6 +195,7 @@ class Book:
         if before is not None:
             self._forget_reads(before, place)
         entry.record, entry.waits = record, False
+        self.pages.of(place)
         for read in record.reads:
             readers = self._readers.setdefault(read, [])
             if not readers or readers[-1] < place:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event
 from betimes.engine.stages.rows.arriving import RowArrivals
 from betimes.engine.stages.rows.handling import When
@@ -22,12 +24,10 @@ from betimes.engine.stages.tactic import END, Moment, Replay, Setting, Told
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.transactions.book import Book, Entry
+from betimes.transactions.pages import Page
 from betimes.transactions.serial import run
 from betimes.transactions.tracked import Record
 from betimes.transactions.versions import Versions
-
-_PIECE = 256
-"""Transactions are forgotten in pieces of about this size."""
 
 
 class Outcome:
@@ -152,9 +152,8 @@ class TransactionTactic(RowArrivals):
         ]
 
     def history(self) -> list[tuple[int, int]]:
-        entries = sorted(chain.from_iterable(book.entries for book in self._books.values()))
-        pieces = [entries[n : n + _PIECE] for n in range(0, len(entries), _PIECE)]
-        return [(piece[0].place[0], _weight(piece)) for piece in pieces]
+        books = self._books.values()
+        return sorted((page.start[0], _weight(b.page(page))) for b in books for page in b.pages.all)
 
     @property
     def remembered(self) -> int:
@@ -173,23 +172,22 @@ class TransactionTactic(RowArrivals):
     def outputs(self) -> Outputs:
         return Outputs.of([output for entry in self._entries() for output in entry.outputs])
 
-    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
+        what = self._setting.what
         books = [
-            (key, book.versions.base, [_written(entry) for entry in book.entries])
+            (key, book.versions.base, write_segments(
+                book.pages.all, volumes, settled, partial(_written, book), what
+            ))
             for key, book in self._books.items()
-        ]
-        return {**self._arrivals_kept(), "books": books, "outputs": self.outputs().state_of()}
+        ]  # fmt: skip
+        return {**self._arrivals_kept(), "books": books}
 
-    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
         self._books = {}
-        outputs = iter(Outputs.resumed(kept["outputs"]))
-        for key, base, entries in kept["books"]:
+        for key, base, pages in kept["books"]:
             book = self._books[key] = Book(Versions(base))
-            for place, event, at, runs, reads, writes, made in entries:
-                entry = Entry(place, event, at)
-                entry.runs, entry.outputs = runs, list(islice(outputs, made))
-                book.insert(entry, Record(reads, writes, []))
+            book.pages.all = read_segments(pages, volumes, partial(_read, book), self._setting.what)
 
 
 def _why(first: Entry | None, gone: list[tuple[Entry, int]]) -> str:
@@ -209,10 +207,24 @@ def _weight(entries: list[Entry]) -> int:
     return MADE * made + len(entries) * (ROW * (1 + touched) + weight_of_event(one.event))
 
 
-def _written(entry: Entry) -> tuple[Any, ...]:
-    record = entry.record
-    assert record is not None
-    return (
-        entry.place, entry.event, entry.at, entry.runs, record.reads, record.writes,
-        len(entry.outputs),
-    )  # fmt: skip
+def _written(book: Book, page: Page) -> dict[str, Any]:
+    entries = book.page(page)
+    records = [entry.record for entry in entries]
+    return {
+        "start": page.start,
+        "entries": [
+            (entry.place, entry.event, entry.at, entry.runs, record.reads, record.writes,
+             len(entry.outputs))
+            for entry, record in zip(entries, records, strict=True) if record is not None
+        ],
+        "outputs": Outputs.of([made for entry in entries for made in entry.outputs]).state_of(),
+    }  # fmt: skip
+
+
+def _read(book: Book, state: dict[str, Any]) -> Page:
+    outputs = iter(Outputs.resumed(state["outputs"]))
+    for place, event, at, runs, reads, writes, made in state["entries"]:
+        entry = Entry(place, event, at)
+        entry.runs, entry.outputs = runs, list(islice(outputs, made))
+        book.insert(entry, Record(reads, writes, []))
+    return Page(state["start"], len(state["entries"]))
