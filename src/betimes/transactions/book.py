@@ -92,6 +92,8 @@ class Book:
         """A heap; it may have some that no longer wait."""
         self.aborts = 0
         """How often a transaction that had run has to run again."""
+        self.lost: list[Entry] = []
+        """Which ones, until somebody asks."""
         self.conflicts: dict[Key, int] = {}
         """How often each key was the reason."""
 
@@ -184,7 +186,7 @@ class Book:
         """
         entry.runs += 1
         if not (exact or record.holds(self.view(entry))):
-            self.aborts += 1
+            self._abort(entry)
             return False
         self._install(entry, record)
         return True
@@ -236,11 +238,15 @@ class Book:
             if entry.waits or entry.record is None:
                 continue
             if not entry.record.holds(self.view(entry)):
-                self.aborts += 1
+                self._abort(entry)
                 key = suspects[suspect]
                 self.conflicts[key] = self.conflicts.get(key, 0) + 1
                 entry.waits = True
                 heapq.heappush(self._waiting, entry)
+
+    def _abort(self, entry: Entry) -> None:
+        self.aborts += 1
+        self.lost.append(entry)
 
     def _between(self, read: Read, after: Place, last: Place | None) -> list[Place]:
         readers = self._readers.get(read, [])

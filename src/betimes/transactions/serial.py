@@ -13,3 +13,4 @@ def run(book: Book, execute: Execute, names: tuple[str, ...] = ()) -> Iterator[E
     while (entry := book.first_waiting()) is not None:
         book.done(entry, attempt(execute, entry.event, book.view(entry), names), exact=True)
         yield entry
+    book.lost.clear()
