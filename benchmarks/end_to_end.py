@@ -67,7 +67,7 @@ def run_betimes(folder: Path, to: Path, attenuation: float) -> float:
 
     def tables() -> Iterator[pa.Table]:
         for file in files:
-            yield text_only(engine.feed(pq.read_table(file, read_dictionary=["type"])))
+            yield text_only(engine.feed(pq.ParquetFile(file, read_dictionary=["type"]).read()))
         yield text_only(engine.finish())
 
     writer: Any = None
@@ -99,7 +99,7 @@ def run_bytewax(folder: Path, to: Path) -> float:
             self._rest = iter(files)
 
         def next_batch(self) -> list[Row]:
-            table = pq.read_table(next(self._rest))
+            table = pq.ParquetFile(next(self._rest)).read()
             columns = (table[name].to_pylist() for name in ("ts", "type", "key"))
             return list(zip(*columns, strict=True))
 

@@ -1,17 +1,21 @@
-"""What a small feed cannot do without: `python -m benchmarks.floors [--batch N] [--feeds N]`.
+"""What a feed cannot do without: `python -m benchmarks.floors [--batch N] [--feeds N]`.
 
 A live stream comes in small batches, and most of the price of a feed does not depend on how many
 events it brings. Some of that price is Python's, NumPy's, numba's and Arrow's: nobody who takes a
-batch of columns and returns a table of changes can avoid it. This benchmark measures these parts
-for the pattern of `benchmarks.patterns`, with its arrays prepared beforehand:
+batch of columns and returns a table of changes can avoid it. Of a large batch, every event costs a
+little, in loops that are compiled already. This benchmark measures these parts for the pattern of
+`benchmarks.patterns`, with its arrays prepared beforehand:
 
 * *slice*: cutting the batch out of the stream;
 * *order*: one call of the compiled loop of the ordering unit;
 * *match*: one call of the compiled loop of the pattern, with the events that concern it, sorted;
+* *identity*: one call of the compiled loop that gives each match its digest;
 * *table*: one Arrow table of the changes, with the payload as a struct.
 
-*floor* does all four, feed by feed, and nothing else: it looks up no key, evaluates no condition,
-remembers nothing that it could go back to, and gives no match an identity. *engine* does all of it.
+*floor* does all five, feed by feed, and nothing else: it looks up no key, evaluates no condition,
+finds no payload, and remembers nothing that it could go back to. *engine* does all of it, with the
+attenuation 1. *automaton* is the yardstick of `benchmarks.patterns`, which is fed nothing: it has
+the whole stream, sorts it and counts the matches.
 
 A second table does the same for the Python detector of `benchmarks.speculation`, at attenuation 1
 and in larger feeds:
@@ -43,13 +47,14 @@ from msgspec.structs import astuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.patterns import compiled, stream_of
+from benchmarks.patterns import KEYS, compiled, sort_and_match, stream_of
 from benchmarks.speculation.detectors import NotBetween
 from benchmarks.speculation.throughput import feed_engine, sort_and_call
 from benchmarks.streams import CLOCK as BALL
 from benchmarks.streams import cut, keyed_stream
 from betimes import Change, Engine, Event, EventBatch, pattern
 from betimes.engine.news.digests import Digests
+from betimes.engine.news.digests.kernel import digest
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.model.coded import pick
 from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, ROW
@@ -64,8 +69,10 @@ Part = Callable[[int], object]
 HOUR = 3_600_000_000
 DETECTED = 1000
 """Events per feed of the Python detector."""
-CHANGES = 2
-"""How many changes a feed of 100 events returns on average, at attenuation 1."""
+MANY = 64
+"""From this many changes on, a table is made of columns."""
+WORDS = 14
+"""64-bit words that the identity of a match with four fields is the digest of."""
 
 
 def slicing(stream: EventBatch, batch: int) -> Part:
@@ -103,19 +110,34 @@ def matching(stream: EventBatch, batch: int) -> Part:
     return match
 
 
-def writing() -> Part:
+def identifying(changes: int) -> Part:
+    words = np.random.default_rng(1).integers(0, 1 << 63, (WORDS, changes)).astype(np.uint64)
+    found = np.empty((2, changes), np.uint64)
+    return lambda _n: digest(words, found)
+
+
+def writing(changes: int) -> Part:
     payload = {"A.ts": 1, "A.key": 2, "C.ts": 3, "C.key": 2}
     change = Change("insert", "final", "0" * 24, 1, "hit", 3, 4, 5, payload, "hit", "C at 3")
     names, number = Change.__struct_fields__, pa.int64()
     fields = pa.struct([(name, number) for name in payload])
     kinds: dict[type, Any] = {str: pa.string(), int: number, dict: fields}
     row: Any = pa.struct([(name, kinds[type(getattr(change, name))]) for name in names])
+    numbers = np.arange(changes)
 
     def write(_n: int) -> object:
-        whole: Any = pa.array([astuple(change) for _ in range(CHANGES)], row)
+        whole: Any = pa.array([astuple(change) for _ in range(changes)], row)
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
 
-    return write
+    def column(value: Any) -> Any:
+        if isinstance(value, dict):
+            return pa.StructArray.from_arrays([pa.array(numbers) for _ in value], names=[*value])
+        return pa.array(numbers) if isinstance(value, int) else pa.repeat(value, changes)
+
+    def write_columns(_n: int) -> object:
+        return pa.table({name: column(getattr(change, name)) for name in names})
+
+    return write if changes < MANY else write_columns
 
 
 def feeding(stream: EventBatch, batch: int) -> Part:
@@ -252,15 +274,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     batch = options.batch
     stream = stream_of(options.feeds * batch)
+    changes = max(1, round(sort_and_match(stream, KEYS) / options.feeds))
     makers: dict[str, Callable[[], Part]] = {
         "slice": lambda: slicing(stream, batch),
         "order": lambda: ordering(stream, batch),
         "match": lambda: matching(stream, batch),
-        "table": writing,
+        "identity": lambda: identifying(changes),
+        "table": lambda: writing(changes),
     }
     everything = {name: [make] for name, make in makers.items()} | {
         "floor": list(makers.values()),
         "engine": [lambda: feeding(stream, batch)],
+        "automaton": [lambda: lambda n: sort_and_match(stream, KEYS) if n == 0 else None],
     }
     table = Table("", "us per feed", "million events/s", title=f"Feeds of {batch:,} events")
     for name, seconds in fastest(everything, options.feeds, options.rounds).items():

@@ -1,8 +1,8 @@
 """Memory of the three modes, as memory: what a process grows by while it runs one of them.
 
 Each run has a process of its own, because what one run frees, the next would take without growing.
-Before the measurement, the process makes the stream and runs the beginning of it, which loads all
-that is compiled. The stream itself does not count: it is copied piece by piece, so what counts is
+Before the measurement, the process makes the stream and runs one second of it, which loads all that
+is compiled. The stream itself does not count: it is copied piece by piece, so what counts is
 what the engine keeps of it.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.papers.machine import WARM_UP, Machine
+from benchmarks.papers.machine import Machine
 from benchmarks.papers.speculating import MODES, run
 from benchmarks.racing import resident_bytes
 from benchmarks.snippet import Snippet
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("slowness", type=float)
     options = parser.parse_args()
-    run(Machine(1.0), _copied(Snippet.of(WARM_UP, PRESETS["bursts"])), attenuation=0)
+    run(Machine(1.0), _copied(Snippet.of(1.0, PRESETS["bursts"])), attenuation=0)
     stream = Snippet.of(options.seconds, PRESETS["bursts"])
     watch = Watch()
     run(

@@ -35,7 +35,7 @@ def test_demo_prints_the_tables_and_draws(tmp_path: Path, monkeypatch: pytest.Mo
     for way in WAYS:
         row = next(line for line in result.stdout.splitlines() if line.startswith(f"  {way} "))
         assert row.split()[-1] == "yes"
-    assert "32 detectors on 9 levels" in result.stdout
+    assert "33 detectors on 9 levels" in result.stdout
     names = ("betimes-demo.png", "betimes-demo-early.png", "betimes-demo-match.png")
     assert f"pictures: {', '.join(names)}" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("next, try: betimes trace")

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
@@ -110,6 +109,8 @@ def _by_content(batch: EventBatch) -> npt.NDArray[np.intp]:
 def _contents(batch: EventBatch) -> npt.NDArray[np.intp]:
     """The order of these rows by time, type and payload."""
     if isinstance(batch.payload, pa.Table):
+        import pyarrow.compute as pc  # slow to load
+
         names = [f"column {name}" for name in batch.payload.column_names]
         table = batch.payload.rename_columns(names)
         table = table.append_column("ts", pa.array(batch.ts))

@@ -106,6 +106,7 @@ class Engine:
     carry : None
         Takes news from stage to stage; it may write it to bytes and read it elsewhere.
 
+    >>> from betimes import Event
     >>> def fast(event):
     ...     if event["v"] > 5:
     ...         return Event("fast", event.ts, event.payload)

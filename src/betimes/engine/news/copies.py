@@ -50,9 +50,12 @@ class Copies:
 
     def take(self, base: str) -> int:
         """The first number that is free; it is taken now."""
-        if self._table is None and base not in self._bits:
-            self._bits[base] = 1
-            return 0
+        if base not in self._bits:
+            if self._table is None:
+                self._bits[base] = 1
+                return 0
+            if not len(self._add(words_of([base]))):
+                return 0
         bits = self.get(base)
         copy = (~bits & (bits + 1)).bit_length() - 1
         self.set(base, bits | 1 << copy)

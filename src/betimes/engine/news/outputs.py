@@ -86,6 +86,10 @@ Places = list[Place] | Callable[[], list[Place]]
 """Places, or how to find them out: most are never asked for."""
 
 
+_Events = EventBatch | tuple[EventBatch, Ints] | Callable[[], EventBatch]
+"""Events, some rows of a batch, or how to find them out: what is picked is often picked again."""
+
+
 def spelled(places: Places) -> list[Place]:
     """The places themselves."""
     return places if isinstance(places, list) else places()
@@ -103,7 +107,7 @@ class Outputs(Sequence[Output]):
         self,
         ids: list[str] | Words,
         numbers: Ints,
-        events: EventBatch | Callable[[], EventBatch],
+        events: _Events,
         places: Places,
         causes: Places,
         cause_types: Sequence[str],
@@ -114,7 +118,7 @@ class Outputs(Sequence[Output]):
         self._ids: list[str] | None = ids if isinstance(ids, list) else None
         self._digests: Words | None = None if isinstance(ids, list) else ids
         self._numbers: Ints | None = numbers
-        self._events: EventBatch | Callable[[], EventBatch] | None = events
+        self._events: _Events | None = events
         self._places: Places | None = places
         self._causes: Places | None = causes
         self._cause_types: Sequence[str] | None = cause_types
@@ -204,11 +208,21 @@ class Outputs(Sequence[Output]):
     @property
     def events(self) -> EventBatch:
         """The events themselves."""
-        if self._events is None:
-            self._events = EventBatch.from_rows([row.event for row in self.rows])
-        elif not isinstance(self._events, EventBatch):
-            self._events = self._events()
-        return self._events
+        events = self._events
+        if events is None:
+            events = EventBatch.from_rows([row.event for row in self.rows])
+        elif isinstance(events, tuple):
+            whole, rows = events
+            events = whole.take(rows)
+        elif not isinstance(events, EventBatch):
+            events = events()
+        self._events = events
+        return events
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that their events may have."""
+        return self._events[0].types if isinstance(self._events, tuple) else self.events.types
 
     @property
     def places(self) -> list[Place]:
@@ -285,7 +299,7 @@ class Outputs(Sequence[Output]):
         return Outputs(
             ids,
             self.numbers.take(rows, axis=1),
-            lambda: self.events.take(rows),
+            self._some_events(rows),
             lambda: pick(self.places, some),
             lambda: pick(self.causes, some),
             pick(list(self.cause_types), some),
@@ -293,6 +307,14 @@ class Outputs(Sequence[Output]):
             keys.take(rows) if isinstance(keys, np.ndarray) else pick(list(keys), some),
             None if self._ties is None else self._ties.take(rows, axis=1),
         )
+
+    def _some_events(self, rows: Ints) -> _Events:
+        if isinstance(self._events, tuple):
+            whole, mine = self._events
+            return whole, mine.take(rows)
+        if isinstance(self._events, EventBatch):
+            return self._events, rows
+        return lambda: self.events.take(rows)
 
     def without(self, rows: Ints) -> Outputs:
         """All but these."""

@@ -43,11 +43,10 @@ def _of(outputs: Outputs, on: tuple[str, ...]) -> Outputs:
     """The outputs of these types."""
     if not len(outputs):
         return outputs
-    events = outputs.events
-    wanted = [name in on for name in events.types]
+    wanted = [name in on for name in outputs.types]
     if all(wanted):
         return outputs
-    return outputs.pick(np.flatnonzero(np.array(wanted)[events.codes]))
+    return outputs.pick(np.flatnonzero(np.array(wanted)[outputs.events.codes]))
 
 
 def _came(outputs: Outputs, certain: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:

@@ -68,7 +68,7 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
         if groups is None:
             return np.full(len(part), keys.codes([None])[0])
         found = groups.compact()
-        return keys.codes(found.values)[found.codes]
+        return keys.codes(found.values).take(found.codes)
     if groups is None and isinstance(part.payload, list):
         try:
             return keys.codes([row[by] for row in part.payload])
@@ -79,7 +79,7 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
     found = Coded.of(part, by, who)
     if groups is not None:
         found = groups.with_own(found)
-    return keys.codes(found.values)[found.codes]
+    return keys.codes(found.values).take(found.codes)
 
 
 def has_column(batch: EventBatch, name: str) -> bool:

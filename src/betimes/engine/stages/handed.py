@@ -19,14 +19,14 @@ def first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]
         rows = np.concatenate((replayed.rows[new], rows))
         ts = np.concatenate((replayed.ts[new], ts))
         places = np.concatenate((replayed.at[new], places))
-        order = _in_order(ts, rows)
-        rows, ts, places = rows[order], ts[order], places[order]
+        order = in_order(ts, rows)
+        rows, ts, places = rows.take(order), ts.take(order), places.take(order)
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
 
 
-def _in_order(ts: Ints, rows: Ints) -> Ints:
-    """The indices that sort by time, then by row; nearly sorted times are sorted fast."""
-    order = np.argsort(ts, kind="stable")
-    ts_then, rows_then = ts[order], rows[order]
-    wrong = (ts_then[1:] == ts_then[:-1]) & (rows_then[1:] < rows_then[:-1])
-    return np.lexsort((rows, ts)) if wrong.any() else order
+def in_order(ts: Ints, ties: Ints) -> Ints:
+    """The indices that sort by time, then by a number; nearly sorted times are sorted fast."""
+    order = ts.argsort(kind="stable")
+    ts_then, ties_then = ts.take(order), ties.take(order)
+    wrong = (ts_then[1:] == ts_then[:-1]) & (ties_then[1:] < ties_then[:-1])
+    return np.lexsort((ties, ts)) if wrong.any() else order

@@ -80,7 +80,7 @@ class Committing:
 
     def _bound(self, numbers: Ints) -> list[EventBatch]:
         """The events that are bound to each step."""
-        if self._store.mixed:
+        if self._store.mixed and not self._store.alike(numbers):
             return [self._store.find(step) for step in numbers]
         every, count = self._store.find(numbers.ravel()), numbers.shape[1]
         return [every.part(low, low + count) for low in range(0, len(every), count)]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from betimes.engine.news.outputs import Outputs, Place
 from betimes.engine.snapshots.weights import MADE
+from betimes.engine.stages.handed import in_order as by_time
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
@@ -124,8 +125,7 @@ def in_order(events: Ints, place: Callable[[int], Place] | None) -> Ints | None:
     """The order of events by place; None if they are in order. `place` decides at equal times."""
     ts = events[TS]
     if place is None:
-        order: Ints = np.lexsort((events[ARRIVAL], ts))
-        return order
+        return by_time(ts, events[ARRIVAL])
     if (ts[1:] > ts[:-1]).all():
         return None
     order = np.argsort(ts, kind="stable")

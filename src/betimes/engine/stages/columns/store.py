@@ -208,6 +208,10 @@ class Store:
         ]
         return EventBatch.concat(parts).take(_inverse(places))
 
+    def alike(self, numbers: Ints) -> bool:
+        """Whether the payloads of these events have one shape."""
+        return len(self._shelves) == 1 or bool((numbers % SHELVES == numbers[0, 0] % SHELVES).all())
+
     def rows(self, numbers: Ints) -> list[Event]:
         """The same, one by one."""
         if len(self._shelves) == 1:

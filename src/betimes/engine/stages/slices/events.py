@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from betimes.engine.news.outputs import Place
 from betimes.engine.stages.from_below import Made
+from betimes.engine.stages.handed import in_order
 from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model.arrays import ArrayBatch, concat, in_arrays
 from betimes.model.batch import EventBatch
@@ -111,12 +112,7 @@ class Slice:
         """By place."""
         if self.made is not None:
             return self.take(np.array(sorted(range(len(self)), key=self.place), np.int64))
-        ts = self.batch.ts
-        order = np.argsort(ts, kind="stable")
-        ts, arrival = ts[order], self.arrival[order]
-        if ((ts[1:] == ts[:-1]) & (arrival[1:] < arrival[:-1])).any():
-            order = np.lexsort((self.arrival, self.batch.ts))
-        return self.take(order)
+        return self.take(in_order(self.batch.ts, self.arrival))
 
     def without(self, place: Place) -> Slice:
         """The events without the one at a place."""
