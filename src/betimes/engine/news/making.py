@@ -61,19 +61,7 @@ class OutputMaker:
         self, event: Event, n: int, cause: Place, cause_type: str, at: int, key: Any
     ) -> Output:
         """The n-th event made from a cause, when the event with number `at` had arrived."""
-        return self._make(event, n, cause, cause_type, at, key, *self.path.at(at))
-
-    def _make(
-        self,
-        event: Event,
-        n: int,
-        cause: Place,
-        cause_type: str,
-        at: int,
-        key: Any,
-        clock: int,
-        slack: int,
-    ) -> Output:
+        clock, slack = self.path.at(at)
         base = self._digest(event, n, cause, key)
         copy = self.copies.take(base)
         if clock == NEVER:
@@ -99,14 +87,13 @@ class OutputMaker:
         """Several, in order; those of one cause are adjacent."""
         before, n = None, 0
         outputs = []
-        times = self.path.at_several(at)
         # One key may stand for all.
-        for event, cause, cause_type, seen, key, (clock, slack) in zip(  # noqa: B905
-            events, causes, cause_types, at, keys, times
+        for event, cause, cause_type, seen, key in zip(  # noqa: B905
+            events, causes, cause_types, at, keys
         ):
             n = n + 1 if cause == before else 0
             before = cause
-            outputs.append(self._make(event, n, cause, cause_type, seen, key, clock, slack))
+            outputs.append(self.make(event, n, cause, cause_type, seen, key))
         return outputs
 
     def make_columns(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
 _NONE: Ints = np.empty(0, np.int64)
-_MANY = 8
-"""From this number on, looking up all at once takes less time than one by one."""
 
 
 class Path:
@@ -50,13 +46,6 @@ class Path:
         if index < 0:
             return self._before
         return self._clocks.item(index), self._slacks.item(index)
-
-    def at_several(self, arrivals: list[int]) -> Iterable[tuple[int, int]]:
-        """The same for several arrivals."""
-        if len(arrivals) < _MANY:
-            return map(self.at, arrivals)
-        clocks, slacks = self.at_all(np.array(arrivals, np.int64))
-        return zip(clocks.tolist(), slacks.tolist(), strict=True)
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when the events with these numbers had arrived."""

@@ -72,16 +72,11 @@ class Finality:
         certain, counts = self.certain(), self._counts
         counts.made += len(outputs)
         if outputs.made_one_by_one:
-            causes, waited, dated_back = [], 0, self._dated_back
             for output in outputs.rows:
-                ts, cause_ts, seen = output.event.ts, output.cause[0], output.detected_at
-                causes.append(cause_ts)
-                if seen > ts:
-                    waited += seen - ts
-                if cause_ts - ts > dated_back:
-                    dated_back = cause_ts - ts
-            counts.first_latency += waited
-            self._dated_back = dated_back
+                ts = output.event.ts
+                counts.first_latency += max(output.detected_at - ts, 0)
+                self._dated_back = max(self._dated_back, output.cause[0] - ts)
+            causes = [output.cause[0] for output in outputs.rows]
             if max(causes) <= certain:
                 self._note_final(outputs)
                 return None
@@ -108,14 +103,11 @@ class Finality:
         """
         self._counts.finals += len(outputs)
         if outputs.made_one_by_one:
-            waited = 0
             for output in outputs.rows:
-                cause, when, ts = output.cause[0], output.detected_at, output.event.ts
-                if when < cause + output.slack and cause != _NEVER:
-                    when = cause + output.slack
-                if when > ts:
-                    waited += when - ts
-            self._counts.final_latency += waited
+                cause = output.cause[0]
+                held = 0 if cause == _NEVER else cause + output.slack
+                when = max(output.detected_at, held)
+                self._counts.final_latency += max(when - output.event.ts, 0)
             return
         numbers = outputs.numbers
         held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])

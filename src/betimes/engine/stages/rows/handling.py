@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import partial
-from itertools import groupby, repeat
+from functools import cached_property, partial
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -32,10 +32,8 @@ from betimes.engine.stages.execution import Done, Execution
 from betimes.engine.stages.rows.deadlines import Deadlines
 from betimes.engine.stages.rows.detectors import Detectors
 from betimes.engine.stages.rows.history import EventRows, RowSegment
-from betimes.engine.stages.rows.when import When
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
-from betimes.model.coded import pick
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
@@ -53,6 +51,37 @@ class RowReplay(Replay):
             self.at = max([self.at, *map(events.at.item, rows)])
         self.handed.clear()
         return self.at
+
+
+class When:
+    """The arrivals with which events, and all earlier ones of their keys, were known."""
+
+    def __init__(self, events: EventRows) -> None:
+        self._at, self._keys = events.at, events.keys
+
+    @cached_property
+    def _newest(self) -> Ints:
+        return np.maximum.accumulate(self._at)
+
+    def made(self, row: int) -> int:
+        """When something could be made from this event."""
+        at, newest = self._at.item(row), self._newest.item(row)
+        keys = self._keys
+        if keys is None or newest == at:
+            return newest
+        # Few events have come later than one that they precede, and these are not far away.
+        low = int(self._newest.searchsorted(at, side="right"))
+        when, key = self._at, keys[row]
+        later = (when[low:row] > at).nonzero()[0].tolist()
+        return max([at, *(when.item(low + n) for n in later if keys[low + n] == key)])
+
+    def known(self, row: int) -> int:
+        """When all earlier events of its key were known; -1 if there is none."""
+        before = self._at[:row]
+        if self._keys is None:
+            return int(before.max(initial=-1))
+        mine = [n for n in range(row) if self._keys[n] == self._keys[row]]
+        return int(before[mine].max(initial=-1))
 
 
 class Handling:
@@ -118,33 +147,19 @@ class Handling:
         segment.extend(events)
         self.history.last = events.place(len(events) - 1)
         self._setting.counts.handled += len(events)
-        if not made.rows:
-            return []
-        commit = self._commit_timed if self.timed else self._commit
-        outputs = commit(events, made, when, start)
-        for output in outputs:
-            segment.outputs.setdefault(output.key, []).append(output)
-        return outputs
-
-    def _commit(self, events: EventRows, made: Made, when: When, start: int) -> list[Output]:
-        """The outputs of events, which begin at `start` in the batch."""
-        rows = made.rows
-        at = when.made_all([start + row for row in rows] if start else rows)
-        keys = repeat(None) if events.keys is None else pick(events.keys, rows)
-        types = [events.events[row].type for row in rows]
-        return self._outputs.make_all(made.events, events.places_of(rows), types, at, keys)
-
-    def _commit_timed(self, events: EventRows, made: Made, when: When, start: int) -> list[Output]:
-        """The same, if some of them were made because deadlines had passed."""
         outputs: list[Output] = []
+        make = self._outputs.make
         for number, items in _by_row(made):
             key, at = events.key(number), when.made(start + number)
             place, cause = events.place(number), events.events[number].type
+            mine = segment.outputs.setdefault(key, [])
+            before = len(mine)
             if type(items[0]) is Due:
                 due, items = _split_due(items)
-                outputs += self._make_due(due, key, when.known(start + number), at)
+                mine += self._make_due(due, key, when.known(start + number), at)
             for n, event in enumerate(items):
-                outputs.append(self._outputs.make(event, n, place, cause, at, key))
+                mine.append(make(event, n, place, cause, at, key))
+            outputs += mine[before:]
         return outputs
 
     def follows(self, key: Any, place: Place) -> bool:

@@ -14,13 +14,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.making import FEW
 from betimes.engine.news.outputs import Output, Place
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.snapshots.weights import (
@@ -82,12 +80,6 @@ class EventRows:
         rank = self.rank or [0] * len(self)
         tie = self.tie.tolist() if isinstance(self.tie, np.ndarray) else self.tie
         return list(zip(self.ts.tolist(), rank, tie, strict=True))
-
-    def places_of(self, rows: list[int]) -> list[Place]:
-        """Some of them."""
-        if len(rows) < FEW or not isinstance(self.tie, np.ndarray):
-            return [self.place(row) for row in rows]
-        return list(zip(self.ts[rows].tolist(), repeat(0), self.tie[rows].tolist()))
 
     def find(self, rows: list[int], place: Place) -> int:
         """How many of these rows, which are in order, come before a place."""
