@@ -18,6 +18,7 @@ from betimes.cli.speaking import COMPILING, patience, say
 from betimes.cli.trace.arrivals import name, read_arrivals
 from betimes.cli.trace.rows import Row, Traced, with_snapshots
 from betimes.cli.trace.table import print_table
+from betimes.cli.trace.windows import Tracer
 from betimes.model import Duration, Event, EventBatch, EventError, OptionError, microseconds
 from betimes.ordering import OrderingUnit
 from betimes.ordering.slack import POLICIES
@@ -124,6 +125,18 @@ def trace(
             "event at time 2. The detector can go back to it until that event settles.",
         ),
     ] = False,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WINDOW",
+            help="Cut the stream into windows behind the unit, such as count=4,slide=2, "
+            "time=10,slide=5 or gap=3, and show what the splitter sends to each instance.",
+            show_default=False,
+        ),
+    ] = None,
+    instances: Annotated[
+        int, typer.Option(metavar="NUMBER", help="With --windows: how many instances there are.")
+    ] = 2,
     finish: Annotated[
         bool, typer.Option("--finish", help="End the stream: add a row that releases the rest.")
     ] = False,
@@ -146,6 +159,8 @@ def trace(
 
     [green]betimes trace --clock A --attenuation 1/3 --snapshots "A0 A2 C1 A3 B4 A6"[/]
 
+    [green]betimes trace --attenuation 0 --windows count=9,slide=3 "A1 A2 A3 A5 A6 A7 A4"[/]
+
     [green]betimes trace --policy quantile --format json --file events.txt[/]
     """
     arrivals = read_arrivals(" ".join(events) if events else None, file)
@@ -162,8 +177,12 @@ def trace(
         max_skew=_duration(max_skew),
     )
     rows = _follow(unit, arrivals, finish=finish)
+    if snapshots and windows is not None:
+        raise OptionError("--snapshots does not go with --windows; trace one after the other")
     if snapshots:
         rows = map(with_snapshots, rows)
+    if windows is not None:
+        rows = map(Tracer(windows, instances).follow, rows)
     if output is Format.json:
         _print_json(rows)
     else:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from betimes.cli.trace.rows import SnapshotRow, Traced
+from betimes.cli.trace.windows import WindowRow
 
 _MOST = 12
 """How many names a cell shows before it only counts the rest."""
@@ -34,7 +35,11 @@ def print_table(page: Sequence[Traced], title: str) -> None:
         table.add_column("back to", style=_REPLAYED, overflow="fold")
     table.add_column("replayed", style=_REPLAYED, overflow="fold")
     table.add_column("settled", overflow="fold")
-    table.add_column("buffer", overflow="fold")
+    if any(isinstance(traced.row, WindowRow) for traced in page):
+        table.add_column("sent", overflow="fold")
+        table.add_column("windows", overflow="fold")
+    else:
+        table.add_column("buffer", overflow="fold")
     for traced in page:
         row = traced.row
         table.add_row(
@@ -45,7 +50,7 @@ def print_table(page: Sequence[Traced], title: str) -> None:
             *([Text(row.snapshot or "")] if isinstance(row, SnapshotRow) else []),
             _list(row.replayed),
             _list(row.settled),
-            _buffer(traced),
+            *(_windows(row) if isinstance(row, WindowRow) else [_buffer(traced)]),
         )
     console = Console(highlight=False)
     console.print(table)
@@ -89,12 +94,20 @@ def _buffer(traced: Traced) -> Text:
     return Text(" ").join((unsettled, held)) if held else unsettled
 
 
+def _windows(row: WindowRow) -> list[Text]:
+    """What the splitter sends, one instance per line, and its windows, one per line."""
+    sent = [f"{number}: {', '.join(messages)}" for number, messages in row.sent.items()]
+    return [Text("\n".join(sent), style=_SNAPSHOT), Text("\n".join(row.windows))]
+
+
 def _legend(page: Sequence[Traced]) -> Text:
     parts = [("released", _RELEASED, "handed on")]
     if any(traced.row.replayed for traced in page):
         parts.append(("replayed", _REPLAYED, "handed on again, in the right order"))
     parts.append(("settled", "", "final"))
-    if any(traced.unsettled for traced in page):
+    if any(isinstance(traced.row, WindowRow) for traced in page):
+        parts.append(("3@0", "", "window 3, at instance 0, with its events, the newest first"))
+    elif any(traced.unsettled for traced in page):
         parts.append(("(…)", _UNSETTLED, "released, not settled"))
     if any(isinstance(traced.row, SnapshotRow) and traced.row.snapshots for traced in page):
         parts.append(("s2", _SNAPSHOT, "the detector's state before the event of time 2"))

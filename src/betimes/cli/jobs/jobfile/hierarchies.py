@@ -25,6 +25,8 @@ from betimes.windows import aggregate, window, windowed
 
 _DETECT = Heading("detect")
 _LISTS = ("detect.pattern", "detect.window")
+_WINDOWED = ("frame", "instances", "schedule", "workers")
+"""Keys of `[[detect.window]]` that say how windows are handled, not what they are."""
 
 
 def hierarchy_of(job: JobFile) -> Hierarchy:
@@ -73,7 +75,7 @@ def assembled(job: JobFile) -> Hierarchy:
 def _add_window(hierarchy: Hierarchy, here: Heading, values: dict[str, Any], job: JobFile) -> None:
     given = {name: value for name, value in values.items() if value is not None}
     wiring = {name: given.pop(name) for name in ("on", "emits", "by", "name") if name in given}
-    options = {name: given.pop(name) for name in ("frame",) if name in given}
+    options = {name: given.pop(name) for name in _WINDOWED if name in given}
     columns, function = given.pop("aggregate", None), given.pop("function", None)
     if (columns is None) == (function is None):
         job.problems.add(here, None, "expected either the table aggregate or function")

@@ -46,6 +46,8 @@ from betimes.model.event import OWN
 from betimes.model.hints import nearest
 from betimes.model.times import UNITS
 from betimes.windows.operators import FRAMES
+from betimes.windows.plan import WORKERS
+from betimes.windows.schedules import SCHEDULES
 
 FILES = ("parquet", "csv", "json")
 BATCH_ROWS = 100_000
@@ -142,6 +144,9 @@ WINDOW_KEYS: Shape = {
     "aggregate": Key(mapping),
     "function": Key(text),
     "frame": Key(choice(*FRAMES)),
+    "instances": Key(whole(1)),
+    "schedule": Key(choice(*SCHEDULES)),
+    "workers": Key(choice(*WORKERS)),
     "count": Key(whole(1)),
     "time": Key(duration),
     "gap": Key(duration),
