@@ -194,13 +194,29 @@ def test_an_interpreter_exits_though_a_worker_is_busy(tmp_path: Path) -> None:
     assert all(gone(int(pid)) for pid in done.stdout.split())
 
 
-def test_a_script_without_a_guard_is_told_about_it(tmp_path: Path) -> None:
+DEFINES = """
+from betimes.parallel import Pool
+
+def shout(work):
+    return work.upper()
+
+if GUARD:
+    with Pool(shout, workers=1, name="'shout'") as pool:
+        print(*pool.map([b"here"]))
+"""
+
+
+@pytest.mark.parametrize("guard", ["__name__ == '__main__'", "True"])
+def test_a_script_that_defines_the_function_needs_a_guard(tmp_path: Path, guard: str) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    script.write_text(DEFINES.replace("GUARD", guard))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60,
         check=False,
     )  # fmt: skip
-    assert done.returncode == 1
-    assert "if __name__ == '__main__'" in done.stderr
+    if guard == "True":
+        assert done.returncode == 1
+        assert "put what starts the run under `if __name__ == '__main__':`" in done.stderr
+    else:
+        assert (done.stdout, done.stderr) == ("b'HERE'\n", "")

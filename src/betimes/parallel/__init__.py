@@ -7,6 +7,15 @@
 """
 
 from betimes.parallel.pool import Pool, Reply, WorkerError
-from betimes.parallel.shipping import ShippingError, can_ship, culprit, packed
+from betimes.parallel.shipping import ShippingError, can_ship, culprit, needs_script, packed
 
-__all__ = ["Pool", "Reply", "ShippingError", "WorkerError", "can_ship", "culprit", "packed"]
+__all__ = [
+    "Pool",
+    "Reply",
+    "ShippingError",
+    "WorkerError",
+    "can_ship",
+    "culprit",
+    "needs_script",
+    "packed",
+]

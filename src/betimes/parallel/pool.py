@@ -7,7 +7,7 @@ messages, or to the one that the caller names. Replies come back in any order; `
 writing to it. So the pool never blocks on one socket: messages wait in an outbox per worker, and
 one loop writes where there is room and reads where there is something to read.
 
-**Death.** Workers are started afresh (`spawn`), so only they hold the other ends of their sockets:
+**Death.** Workers are new processes, not forks, so only they hold the other ends of their sockets:
 when a worker dies, however it dies, its socket closes. It is replaced, and everything that it had
 not answered goes to the replacement, in the same order. A worker that does not answer within
 `timeout` is killed, and then it is dead like any other. Work that has killed `ATTEMPTS` workers is
@@ -19,20 +19,20 @@ Replies must therefore depend only on the work, and on what earlier messages tol
 
 from __future__ import annotations
 
-import multiprocessing
 import selectors
 import socket
+import subprocess
+import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from betimes.model.errors import BetimesError, OptionError
-from betimes.parallel.shipping import packed
-from betimes.parallel.worker import FAILED, HEADER, READY, WORK, serve
+from betimes.parallel.shipping import needs_script, packed
+from betimes.parallel.worker import FAILED, HEADER, READY, WORK, runs_script
 
 ATTEMPTS = 3
 """How many workers may die of the same message."""
@@ -65,23 +65,19 @@ class _Sent(NamedTuple):
 class _Worker:
     """One process, and the messages on their way to and from it."""
 
-    def __init__(self, number: int, code: bytes, name: str, now: float) -> None:
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, number: int, code: bytes, now: float) -> None:
         self.number = number
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
-        self.process: BaseProcess = context.Process(
-            target=serve, args=(theirs, code), name=f"betimes {name} {number}", daemon=True
-        )
-        self.process.start()
-        theirs.close()
+        with theirs:
+            self.process = _start(theirs.fileno(), code)
         self.open: deque[_Sent] = deque()
         """Messages that it has not answered, oldest first."""
         self.since = now
         """When it began to work on the oldest one."""
         self.ready = False
         """Whether it has started."""
-        self._outbox = bytearray()
+        self._outbox = bytearray(HEADER.pack(len(code), WORK) + code)
         self._inbox = bytearray()
 
     @property
@@ -139,10 +135,11 @@ class _Worker:
     def end(self, patience: float = 0.0) -> None:
         """Close the socket, which ends the process; kill it if it does not end in time."""
         self.socket.close()
-        self.process.join(patience)
-        if self.process.is_alive():
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.join()
+            self.process.wait()
 
 
 class Pool:
@@ -178,6 +175,11 @@ class Pool:
             raise OptionError(f"expected workers to be 1 or more, got workers={workers!r}")
         if timeout is not None and not timeout > 0:
             raise OptionError(f"expected timeout to be seconds above 0, got timeout={timeout!r}")
+        if runs_script():
+            raise WorkerError(
+                "a worker process runs the script again to know what it defines, and would start "
+                "worker processes; put what starts the run under `if __name__ == '__main__':`"
+            )
         self._code = packed(handle, name)
         self._name = name
         self._timeout = timeout
@@ -194,7 +196,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._finalizer = weakref.finalize(self, _end, self._workers)
         for number in range(workers):
-            self._workers.append(_Worker(number, self._code, name, time.monotonic()))
+            self._workers.append(_Worker(number, self._code, time.monotonic()))
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -213,7 +215,7 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """The process ids, by worker."""
-        return [worker.process.pid or 0 for worker in self._workers]
+        return [worker.process.pid for worker in self._workers]
 
     @property
     def loads(self) -> list[int]:
@@ -317,10 +319,10 @@ class Pool:
         if self._stillborn >= ATTEMPTS:
             raise WorkerError(
                 f"{ATTEMPTS} worker processes of {self._name} in a row ended while they started; "
-                "in a script, put what starts the run under `if __name__ == '__main__':`"
+                "what they print says why"
             )
         now = time.monotonic()
-        fresh = _Worker(worker.number, self._code, self._name, now)
+        fresh = _Worker(worker.number, self._code, now)
         self._workers[worker.number] = fresh
         for data in () if self._revive is None else self._revive(worker.number):
             fresh.put(_Sent(_UNASKED, data), now)
@@ -333,6 +335,28 @@ class Pool:
                 f"{ATTEMPTS} worker processes of {self._name} in a row {why} while handling the "
                 "same work; see what it does with it, or raise timeout"
             )
+
+
+_MAIN = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path[:] = {path!r}
+from betimes.parallel.worker import main
+main({descriptor}, {script!r})
+"""
+"""Ctrl-C reaches all processes of a terminal; the one with the pool decides what it means."""
+
+
+def _start(descriptor: int, code: bytes) -> subprocess.Popen[bytes]:
+    """A new interpreter, which imports what this one could import.
+
+    It runs the user's script again, under another name, only if the code was defined there.
+    """
+    script = getattr(sys.modules["__main__"], "__file__", None) if needs_script(code) else None
+    main = _MAIN.format(path=sys.path, descriptor=descriptor, script=script)
+    return subprocess.Popen(
+        [sys.executable, "-c", main], pass_fds=[descriptor], stdin=subprocess.DEVNULL
+    )
 
 
 def _end(workers: list[Any]) -> None:

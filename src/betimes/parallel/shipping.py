@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,17 @@ def packed(thing: Any, name: str) -> bytes:
         data = pickle.dumps(thing)
     except Exception as error:  # a pickler raises whatever an object's own reduction raises
         raise ShippingError(_explain(thing, name)) from error
+    if needs_script(data) and not hasattr(sys.modules["__main__"], "__file__"):
+        raise ShippingError(
+            f"{name} cannot be sent to worker processes: it was defined in a notebook or a shell, "
+            "which they cannot import; define it in a module"
+        )
     return data
+
+
+def needs_script(code: bytes) -> bool:
+    """Whether it refers to what the running script, or the notebook, has defined."""
+    return b"__main__" in code
 
 
 def _explain(thing: Any, name: str) -> str:

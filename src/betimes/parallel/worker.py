@@ -8,34 +8,57 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
+import runpy
 import socket
 import struct
+import sys
 import traceback
+from types import ModuleType
 
 HEADER = struct.Struct("!QB")
 """In front of each message: its length, and what it is."""
 WORK, READY, DONE, FAILED = range(4)
 
 
-def serve(connection: socket.socket, code: bytes) -> None:
+def main(descriptor: int, script: str | None) -> None:
+    """Serve a socket that was inherited; the first message is the code."""
+    with socket.socket(fileno=descriptor) as connection:
+        code = _receive(connection)
+        if code is not None:
+            _serve(connection, code, script)
+
+
+def _serve(connection: socket.socket, code: bytes, script: str | None) -> None:
     """Handle messages until the other end closes the connection."""
-    # Ctrl-C reaches all processes of a terminal; the one with the pool decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with connection:
+    try:
+        if script is not None:
+            _run_script(script)
+        handle = pickle.loads(code)
+    except Exception:  # noqa: BLE001 - imports of user code may raise anything
+        _send(connection, FAILED, traceback.format_exc().encode())
+        return
+    _send(connection, READY, b"")
+    while (work := _receive(connection)) is not None:
         try:
-            handle = pickle.loads(code)
-        except Exception as error:  # noqa: BLE001 - imports of user code may raise anything
-            message = f"cannot be loaded in a worker process: {type(error).__name__}: {error}"
-            _send(connection, FAILED, message.encode())
-            return
-        _send(connection, READY, b"")
-        while (work := _receive(connection)) is not None:
-            try:
-                kind, reply = DONE, handle(work)
-            except Exception:  # noqa: BLE001 - whatever it is, the pool raises it again
-                kind, reply = FAILED, traceback.format_exc().encode()
-            _send(connection, kind, reply)
+            kind, reply = DONE, handle(work)
+        except Exception:  # noqa: BLE001 - whatever it is, the pool raises it again
+            kind, reply = FAILED, traceback.format_exc().encode()
+        _send(connection, kind, reply)
+
+
+def _run_script(path: str) -> None:
+    """Make what a script defines importable as `__main__`, without what it does when it is run."""
+    module = ModuleType("__main__")
+    sys.modules["__mp_main__"] = module
+    module.__dict__.update(runpy.run_path(path, run_name="__mp_main__"))
+    del sys.modules["__mp_main__"]
+    module.__name__ = "__main__"
+    sys.modules["__main__"] = module
+
+
+def runs_script() -> bool:
+    """Whether this is a worker that is running the user's script to know what it defines."""
+    return "__mp_main__" in sys.modules
 
 
 def _send(connection: socket.socket, kind: int, data: bytes) -> None:
