@@ -313,6 +313,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _cut(self, low: int, high: int, codes: Codes) -> int:
         """Where to cut the batch so that one step can handle the part before."""
+        if high - low == 1:
+            return high
         if self._state[kernel.UPDATES] < 2:
             moves = self._types.table[kernel.ROLE, codes[low:high]] & kernel.CLOCK
             high = min(high, low + int(moves.argmax()) + 1) if moves.any() else high
