@@ -19,6 +19,9 @@ HEADER = struct.Struct("!QB")
 """In front of each message: its length, and what it is."""
 WORK, READY, DONE, FAILED = range(4)
 
+_running: list[str] = []
+"""The user's script, while a worker runs it."""
+
 
 def main(descriptor: int, script: str | None) -> None:
     """Serve a socket that was inherited; the first message is the code."""
@@ -49,16 +52,16 @@ def _serve(connection: socket.socket, code: bytes, script: str | None) -> None:
 def _run_script(path: str) -> None:
     """Make what a script defines importable as `__main__`, without what it does when it is run."""
     module = ModuleType("__main__")
-    sys.modules["__mp_main__"] = module
+    _running.append(path)
     module.__dict__.update(runpy.run_path(path, run_name="__mp_main__"))
-    del sys.modules["__mp_main__"]
+    _running.clear()
     module.__name__ = "__main__"
     sys.modules["__main__"] = module
 
 
 def runs_script() -> bool:
     """Whether this is a worker that is running the user's script to know what it defines."""
-    return "__mp_main__" in sys.modules
+    return bool(_running)
 
 
 def _send(connection: socket.socket, kind: int, data: bytes) -> None:
