@@ -77,6 +77,14 @@ def small_sizes(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(f"betimes.engine.stages.{name}", size)
 
 
+@pytest.fixture(scope="module")
+def tidies_early() -> Iterator[None]:
+    """Small sizes for a whole module of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        small_sizes(patch)
+        yield
+
+
 PAYLOADS = st.fixed_dictionaries({"k": st.integers(0, 2), "v": st.integers(0, 3)})
 STREAMS = disordered(min_events=5, max_events=30, max_delay=25, payloads=PAYLOADS)
 SPLITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(

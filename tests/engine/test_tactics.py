@@ -29,16 +29,11 @@ from betimes.model import Event, EventBatch, EventError
 from betimes.model.codec import dumps
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import pattern
-from tests.engine.cases import CASES, LARGER, every_case, runs, small_sizes
+from tests.engine.cases import CASES, LARGER, every_case, runs, tidies_early
 from tests.engine.material import FOREVER, Count, Watched, share, standing
 from tests.engine.protocol import NAME, Case, Run, check, feed
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _small_sizes() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        small_sizes(patch)
-        yield
+pytestmark = pytest.mark.usefixtures(tidies_early.__name__)
 
 
 @every_case

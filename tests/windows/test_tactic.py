@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,8 @@ from hypothesis import given
 
 from betimes.windows import windowed
 from betimes.windows.operators import OperatorSpec
-from betimes.windows.plan import Plan
 from betimes.windows.tactic import WindowTactic
-from tests.engine.cases import runs, small_sizes
+from tests.engine.cases import runs, tidies_early
 from tests.engine.material import share
 from tests.engine.protocol import NAME, Case, Run, check
 from tests.engine.test_tactics import check_memory, some_runs
@@ -22,15 +20,9 @@ from tests.windows.material import WINDOWS, Quiet, Steps
 
 def case(shape: str, operator: type, instances: int, schedule: Any = "round_robin") -> Case:
     window = WINDOWS[shape]
-    plan = Plan(
-        window,
-        OperatorSpec(operator, "arrow", ("made", "made-"), None, NAME),
-        instances,
-        schedule,
-        None,
-        "inline",
-    )
-    tactic = partial(WindowTactic, plan)
+    options: dict[str, Any] = {"instances": instances, "schedule": schedule, "workers": "inline"}
+    spec = OperatorSpec(operator, "arrow", ("made", "made-"), None, NAME)
+    tactic = partial(WindowTactic, windowed(operator, window, **options), spec)
     name = f"{shape}, {operator.__name__}, {instances} {schedule}"
     return Case(name, tactic, windowed(operator, window))
 
@@ -47,11 +39,7 @@ CASES = [
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _small_sizes() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        small_sizes(patch)
-        yield
+pytestmark = pytest.mark.usefixtures(tidies_early.__name__)
 
 
 @every_case

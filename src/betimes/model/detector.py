@@ -25,7 +25,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from betimes.model.errors import BetimesError, OptionError
 from betimes.model.identity import attributes, fact
@@ -77,6 +77,30 @@ class Maker:
         # A template's attributes are its options; so are those of what a factory makes.
         sample = self.make()
         return {"class": type(sample).__qualname__, **_options(attributes(sample))}
+
+
+class Described(Protocol):
+    """Something that makes detectors and says itself what it is."""
+
+    @property
+    def name(self) -> str:
+        """What it is called if nobody names it."""
+
+    def facts(self) -> dict[str, str]:
+        """What it is, and with which options, in words."""
+
+
+class DescribedMaker(Maker):
+    """Makes the detectors of an operator; the facts are those of the operator."""
+
+    def __init__(self, source: Described, make: Callable[[], Any]) -> None:
+        super().__init__(make)
+        self.name = source.name
+        self.source = source
+
+    def facts(self) -> dict[str, str]:
+        facts: dict[str, str] = self.source.facts()
+        return facts
 
 
 def _qualname(function: Any) -> str:

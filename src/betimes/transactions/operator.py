@@ -8,7 +8,7 @@ from typing import Any
 
 from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
-from betimes.model.detector import Maker
+from betimes.model.detector import DescribedMaker
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import known_options
@@ -129,19 +129,6 @@ class TransactionDetector:
         self._base = {name: dict(state) for name, state in saved.items()}
 
 
-class TransactionMaker(Maker):
-    """Makes the detectors of a transactional operator."""
-
-    def __init__(self, source: Transactional) -> None:
-        super().__init__(lambda: TransactionDetector(source))
-        self.name = source.name
-        self.source = source
-
-    def facts(self) -> dict[str, str]:
-        facts: dict[str, str] = self.source.facts()
-        return facts
-
-
 @describe.register
 def _transactional(
     detector: Transactional, *, on: Types, emits: Types, by: str | None, name: str | None
@@ -152,7 +139,7 @@ def _transactional(
             "expected no on_commit for a transactional operator in a hierarchy, where results may "
             "be taken back; take the changes whose status is final instead"
         )
-    maker = TransactionMaker(detector)
+    maker = DescribedMaker(detector, lambda: TransactionDetector(detector))
     return Node(
         name or maker.name, maker, type_names(on, "on"), type_names(emits, "emits"), by,
         TransactionTactic,

@@ -1,11 +1,11 @@
-"""How a windowed operator runs: what it is, and the options that do not change what it finds."""
+"""A windowed operator: what it is, and the options that do not change what it finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from betimes.windows.operators import OperatorSpec
+from betimes.windows.operators import Frame, facts_of, is_of_whole
 from betimes.windows.shapes import Window
 
 Workers = Literal["auto", "inline", "processes"]
@@ -13,16 +13,27 @@ WORKERS: tuple[Workers, ...] = ("auto", "inline", "processes")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a tactic is made from."""
+class Windowed:
+    """What `windowed` returns."""
 
+    operator: Any
     window: Window
-    spec: OperatorSpec
+    frame: Frame = "arrow"
     instances: int = 1
     schedule: Any = "round_robin"
     snapshots: Any = None
     """The model of snapshots; None takes the engine's."""
     workers: Workers = "auto"
+
+    @property
+    def name(self) -> str:
+        """What it is called if nobody names it; aggregates are called what they emit."""
+        return getattr(self.operator, "__name__", None) or type(self.operator).__name__
+
+    def facts(self) -> dict[str, str]:
+        """What is done with which windows, in words."""
+        frame = {"frame": self.frame} if is_of_whole(self.operator) else {}
+        return self.window.facts() | facts_of(self.operator) | frame
 
     @property
     def apart(self) -> bool:

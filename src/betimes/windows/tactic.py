@@ -31,7 +31,8 @@ from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.windows.merging import Merger
 from betimes.windows.messages import FAILED
-from betimes.windows.plan import Plan
+from betimes.windows.operators import OperatorSpec
+from betimes.windows.plan import Windowed
 from betimes.windows.schedules import parse_schedule
 from betimes.windows.splitter import Splitter
 from betimes.windows.splitting import Entry, KeySplitter
@@ -46,21 +47,21 @@ class WindowTactic(RowArrivals):
 
     weighs = False
 
-    def __init__(self, plan: Plan, setting: Setting) -> None:
+    def __init__(self, plan: Windowed, spec: OperatorSpec, setting: Setting) -> None:
         super().__init__(setting)
-        self._plan = plan
+        self._window = plan.window
         snapshots = plan.snapshots or setting.options.snapshots
         self._splitter = Splitter(
             plan.window, plan.instances, parse_schedule(plan.schedule, plan.window),
             parse_snapshots(snapshots), time=setting.time, fail=self._fail, mend=self._mend,
         )  # fmt: skip
-        recruit = Recruit(plan.spec, snapshots)
+        recruit = Recruit(spec, snapshots)
         self.team: Team = (
             Processes(recruit, plan.instances, self._splitter.everything_for)
             if plan.apart
             else Inline(recruit, plan.instances, setting.time)
         )
-        self._merger = Merger(once=plan.spec.operator().once and plan.window.overlaps)
+        self._merger = Merger(once=spec.operator().once and plan.window.overlaps)
         self._outputs: dict[Any, dict[Place, list[Output]]] = {}
         """What is out, by key and cause."""
         self._passed = -1
@@ -265,7 +266,7 @@ class WindowTactic(RowArrivals):
 
     def _earliest(self, key: KeySplitter) -> int:
         """No window that is left, or that begins later, begins before this time."""
-        return min([key.last[0] - self._plan.window.before, *(cut.start for cut in key.cuts)])
+        return min([key.last[0] - self._window.before, *(cut.start for cut in key.cuts)])
 
     def history(self) -> list[tuple[int, int]]:
         found = []

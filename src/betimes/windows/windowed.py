@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
-from betimes.model.detector import Maker
+from betimes.model.detector import DescribedMaker
 from betimes.model.errors import OptionError
 from betimes.model.hints import did_you_mean, known_options
 from betimes.windows.aggregates import Aggregate
@@ -17,13 +16,10 @@ from betimes.windows.detector import WindowDetector
 from betimes.windows.operators import (
     FRAMES,
     Frame,
-    Operator,
     OperatorSpec,
     checked,
-    facts_of,
-    is_of_whole,
 )
-from betimes.windows.plan import WORKERS, Plan, Workers
+from betimes.windows.plan import WORKERS, Windowed, Workers
 from betimes.windows.schedules import Schedule, parse_schedule
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 from betimes.windows.tactic import WindowTactic
@@ -31,29 +27,6 @@ from betimes.windows.team import Recruit, check_travels
 
 MOST = 1024
 """The most instances of an operator."""
-
-
-@dataclass(frozen=True)
-class Windowed:
-    """What `windowed` returns."""
-
-    operator: Any
-    window: Window
-    frame: Frame = "arrow"
-    instances: int = 1
-    schedule: Any = "round_robin"
-    snapshots: Any = None
-    workers: Workers = "auto"
-
-    @property
-    def name(self) -> str:
-        """What it is called if nobody names it; aggregates are called what they emit."""
-        return getattr(self.operator, "__name__", None) or type(self.operator).__name__
-
-    def facts(self) -> dict[str, str]:
-        """What is done with which windows, in words."""
-        frame = {"frame": self.frame} if is_of_whole(self.operator) else {}
-        return self.window.facts() | facts_of(self.operator) | frame
 
 
 @known_options
@@ -135,19 +108,6 @@ def windowed(
     return Windowed(operator, window, frame, instances, schedule, snapshots, workers)
 
 
-class WindowMaker(Maker):
-    """Makes the detectors of a windowed operator."""
-
-    def __init__(self, source: Windowed, operator: Operator) -> None:
-        super().__init__(lambda: WindowDetector(source.window, operator))
-        self.name = source.name
-        self.source = source
-
-    def facts(self) -> dict[str, str]:
-        facts: dict[str, str] = self.source.facts()
-        return facts
-
-
 @describe.register
 def _windowed(
     detector: Windowed, *, on: Types, emits: Types, by: str | None, name: str | None
@@ -156,12 +116,9 @@ def _windowed(
     types = type_names(emits, "emits")
     called = name or (types[0] if isinstance(detector.operator, Aggregate) else detector.name)
     spec = OperatorSpec(detector.operator, detector.frame, types, by, called)
-    plan = Plan(
-        detector.window, spec, detector.instances, detector.schedule, detector.snapshots,
-        detector.workers,
-    )  # fmt: skip
-    if plan.apart:
-        check_travels(Recruit(spec, plan.snapshots))
-    maker = WindowMaker(detector, spec.operator())
-    tactic = partial(WindowTactic, plan)
+    if detector.apart:
+        check_travels(Recruit(spec, detector.snapshots))
+    operator = spec.operator()
+    maker = DescribedMaker(detector, lambda: WindowDetector(detector.window, operator))
+    tactic = partial(WindowTactic, detector, spec)
     return Node(called, maker, type_names(on, "on"), types, by, tactic)
