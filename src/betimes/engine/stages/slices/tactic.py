@@ -13,152 +13,37 @@ all later ones again: once per batch, however many events were late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from betimes.engine.news.outputs import Output, Outputs
-from betimes.engine.reading.arrivals import Arrivals
-from betimes.engine.reading.inputs import Inputs, selected
-from betimes.engine.reading.keys import Keys, has_column, key_codes
 from betimes.engine.snapshots.segments import read_segments, write_segments
-from betimes.engine.stages.from_below import FromBelow, Made
+from betimes.engine.stages.slices.arriving import SlicesArriving
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
-from betimes.engine.stages.tactic import (
-    END,
-    NOTHING,
-    Disturbance,
-    Ints,
-    Joined,
-    Moment,
-    Replay,
-    Setting,
-    Told,
-)
-from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.arrays import concat, in_arrays
-from betimes.model.batch import EventBatch
-from betimes.model.coded import Coded
+from betimes.engine.stages.tactic import END, Disturbance, Moment, Replay, Setting, Told
 from betimes.model.event import Event
 from betimes.model.volumes import Ref, VolumeReader, VolumeWriter
 
 
-class SliceArrivals(Arrivals):
-    """What arrives at a stage of a per-batch detector: columns for the unit and for it."""
-
-    __slots__ = ("codes", "part")
-
-    def __init__(
-        self,
-        batch: EventBatch,
-        at: Ints,
-        wanted: Ints,
-        part: EventBatch,
-        codes: Ints,
-        event: Callable[[int], Event],
-        below: tuple[Ints, Outputs] | None = None,
-    ) -> None:
-        super().__init__(batch, at, wanted, [], None, event, below)
-        self.part = part
-        """The events that the detector takes."""
-        self.codes = codes
-        """Their keys."""
-
-
-class SliceTactic:
+class SliceTactic(SlicesArriving):
     """Hands slices of events to per-batch detectors, by key."""
 
     weighs = True
-    reads_rows = False
     passed = None
     next_due = END
 
     def __init__(self, setting: Setting) -> None:
-        self._setting = setting
+        super().__init__(setting)
         self._handling = SliceHandling(setting)
-        self._has_keys = setting.node.by is not None or setting.grouped
-        self._keys = Keys()
-        nothing = Slice(EventBatch.concat([]), NOTHING, NOTHING)
-        self._waiting = WaitingRoom(nothing, Slice.join, views=True)
-        self._below = FromBelow()
-        self._mixed = False
-        """Whether there may be outputs of other stages among the events."""
         self._disturbed: dict[Any, Disturbance] = {}
         """The keys that have to go back in this batch."""
-        self._who = f"detector {setting.node.name!r}"
         self._swept = 0
         """How many events had been handled when the keys were last swept."""
-
-    # Arrivals
-
-    def read(self, inputs: Inputs) -> Arrivals:
-        node = self._setting.node
-        on, sees = self._setting.masks(inputs.batch.types)
-        part = in_arrays(inputs.part(on, node.maker.columns, self._who))
-        batch, at = inputs.columns(sees)
-        codes = NOTHING
-        if self._has_keys:
-            self._keys.drop()
-            by = node.by
-            whole = inputs.part(on) if by and not has_column(part, by) else part
-            codes = key_codes(node, self._keys, whole, inputs.groups_of(on))
-
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
-        return SliceArrivals(batch, at, inputs.among(on, sees), part, codes, event)
-
-    def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
-        assert isinstance(arrivals, SliceArrivals)
-        events, columns = joined.outputs.events, self._setting.node.maker.columns
-        part = events if columns is None else selected(events, None, columns, self._who)
-        wanted = np.concatenate((joined.was[arrivals.wanted], joined.now))
-        order = np.argsort(wanted)
-        codes = np.concatenate((arrivals.codes, self._codes(joined.outputs)))
-        row = {index: n for n, index in enumerate(joined.now.tolist())}
-
-        def event(index: int) -> Event:
-            n = row.get(index)
-            return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
-
-        both = concat([arrivals.part, part]).take(order)
-        codes = codes[order] if self._has_keys else codes
-        below = joined.now, joined.outputs
-        return SliceArrivals(joined.batch, joined.at, wanted[order], both, codes, event, below)
-
-    def _codes(self, outputs: Outputs) -> Ints:
-        """The keys of outputs of other stages."""
-        if not self._has_keys:
-            return NOTHING
-        groups = Coded.plain(outputs.groups or []) if self._setting.grouped else None
-        return key_codes(self._setting.node, self._keys, outputs.events, groups)
-
-    def put(self, row: int, arrivals: Arrivals) -> None:
-        assert isinstance(arrivals, SliceArrivals)
-        self._keys.keep()
-        wanted = arrivals.wanted
-        at = arrivals.at[wanted]
-        made: list[Made | None] | None = None
-        if arrivals.below is not None:
-            now, outputs = arrivals.below
-            self._below.put(row + now, outputs)
-            self._mixed = True
-            made = [None] * len(wanted)
-            places = zip(
-                wanted.searchsorted(now).tolist(), outputs.ids, outputs.places, strict=True
-            )
-            for n, match, place in places:
-                made[n] = match, place
-        self._waiting.put(row + wanted, Slice(arrivals.part, at, at, arrivals.codes, made))
-
-    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[Slice, Ints]:  # noqa: ARG002
-        self._below.hand_out(rows)
-        taken = self._waiting.take(rows)
-        return Slice(taken.batch, taken.arrival, at, taken.codes, taken.made), rows
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:
         row = self._below.withdraw(output.id)
@@ -245,9 +130,6 @@ class SliceTactic:
 
     # Memory
 
-    def tidy(self, held: Ints) -> None:
-        self._waiting.trim(held)
-
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         histories = self._handling.histories
         if self._setting.counts.handled - self._swept < len(histories) - 1:
@@ -284,10 +166,7 @@ class SliceTactic:
         def written(segments: list[SliceSegment]) -> list[Ref]:
             return write_segments(segments, volumes, settled, _written, what)
 
-        return {
-            "waiting": self._waiting.state_of(),
-            "below": (self._mixed, self._below.state_of()),
-            "keys": self._keys.values,
+        return self._arrivals_kept() | {
             "histories": [
                 (key, handling.snapshot(history), history.last, written(history.segments))
                 for key, history in handling.histories.items()
@@ -295,11 +174,7 @@ class SliceTactic:
         }
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
-        rows, events = kept["waiting"]
-        self._waiting.resume(rows, None if events is None else Slice.resumed(events))
-        self._keys.resume(kept["keys"])
-        self._mixed, below = kept["below"]
-        self._below.resume(below)
+        self._resume_arrivals(kept)
         for key, snapshot, last, segments in kept["histories"]:
             history = self._handling.resume(key, snapshot)
             history.last = last
