@@ -75,6 +75,26 @@ def test_readings_agree_with_what_was_told(
         assert (stats.latency_provisional is not None) == made or stats.retracted
 
 
+def test_delays_are_told_by_type() -> None:
+    """However the stream is cut, and across a restart."""
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(Count("counted", every=1), on=("A", "B", "C"), emits="counted", name="count")
+    stream = [tick(ts) for ts in (0, 10)] + [Event("B", 6), tick(20), Event("C", 19), tick(22)]
+    stream += [Event("B", 21), Event("B", 5)]
+    rest = [tick(30)]
+    for size in (1, 3, len(stream)):
+        engine = Engine(hierarchy, attenuation=0.5)
+        for low in range(0, len(stream), size):
+            engine.feed(stream[low : low + size])
+        assert engine.stats["count"].delays == {"A": 0, "B": 14, "C": 3}
+        again = Engine(hierarchy, attenuation=0.5)
+        again.restore(engine.checkpoint())
+        for each in (engine, again):
+            each.feed(rest)
+            assert each.stats["count"].delays == {"A": 0, "B": 25, "C": 3}
+    assert "delays={'A': 0, 'B': 25 us, 'C': 3 us}" in repr(again.stats["count"])
+
+
 def test_speculation_is_early_and_final_is_as_late_as_buffering() -> None:
     readings = {}
     for attenuation in (1.0, 0.0):

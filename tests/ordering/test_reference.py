@@ -128,6 +128,7 @@ class Answer:
     late: list[int] = field(default_factory=list)
     rejected: list[tuple[str, int]] = field(default_factory=list)
     buffer: list[tuple[int, str]] = field(default_factory=list)
+    delays: dict[str, int] = field(default_factory=dict)
 
 
 def by_reference(unit: ReferenceUnit, batch: Batch, log: list[int]) -> Answer:
@@ -153,6 +154,7 @@ def by_reference(unit: ReferenceUnit, batch: Batch, log: list[int]) -> Answer:
         answer.late += [number] if row.late else []
         answer.rejected += [(e[2], e[0]) for e in row.rejected]
     answer.buffer = [(e[0], e[2]) for e in unit.buffer]
+    answer.delays = {type: delay for type, delay in unit.learned.delays.items() if type}
     return answer
 
 
@@ -168,6 +170,7 @@ def by_unit(unit: OrderingUnit, batch: Batch) -> Answer:
         late=ordered.late.tolist(),
         rejected=[(e.type, e.ts) for e in ordered.rejected],
         buffer=[(e.ts, e.type) for e in unit.buffer],
+        delays=unit.stats.delays,
     )
 
 

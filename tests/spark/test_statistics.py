@@ -95,16 +95,23 @@ def test_in_the_end_what_stands_is_final() -> None:
 
 def test_readings_of_several_slots_are_put_together() -> None:
     one = DetectorStats(
-        detector="a", level=0, clock=70, slack=5, attenuation=0.5, buffered=1, waiting=1,
-        remembered=2, history_bytes=200, late_by=0, released=3, handled=10, replays=1, replayed=4,
-        snapshots=1, snapshot_bytes=9, retracted=1, late=0, errors=0,
-        retraction="full: as configured", latency_provisional=4.0,
+        detector="a", level=0, clock=70, slack=5, delays={"A": 5, "B": 2}, attenuation=0.5,
+        buffered=1, waiting=1, remembered=2, history_bytes=200, late_by=0, released=3,
+        handled=10, replays=1, replayed=4, snapshots=1, snapshot_bytes=9, retracted=1, late=0,
+        errors=0, retraction="full: as configured", latency_provisional=4.0,
         latency_final=None, waits_for=None, busy=0.5, busy_share=0.1, busy_factor=0.1,
     )  # fmt: skip
     other = msgspec.structs.replace(
-        one, clock=None, slack=9, attenuation=1.0, handled=30, latency_provisional=8.0
+        one,
+        clock=None,
+        slack=9,
+        delays={"B": 9},
+        attenuation=1.0,
+        handled=30,
+        latency_provisional=8.0,
     )
     (both,) = together([one, other])
     assert (both.clock, both.slack, both.attenuation, both.handled) == (70, 9, 0.75, 40)
+    assert both.delays == {"A": 5, "B": 9}
     assert both.latency_provisional == 7.0
     assert both.latency_final is None

@@ -41,7 +41,7 @@ from betimes.model.hints import known_options
 from betimes.model.identity import Identity
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 
-FORMAT = 7
+FORMAT = 8
 """Layout of a checkpoint; any other layout is refused."""
 
 _NOTHING: Mapping[bytes, bytes] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from betimes.model.duration import readable
+from betimes.ordering.stats import spelled
 
 
 class StageCounts(msgspec.Struct):
@@ -39,6 +40,9 @@ class DetectorStats(msgspec.Struct, frozen=True):
     clock: int | None
     """Stream time; None until the first clock event arrives."""
     slack: int
+    delays: dict[str, int]
+    """The largest delay of each type that it takes: where the slack comes from. Empty if each
+    source has its own clock."""
     attenuation: float
     buffered: int
     """Events that wait to be handled, or were handled and are not settled."""
@@ -82,6 +86,7 @@ class DetectorStats(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
         shown["slack"] = readable(self.slack)
+        shown["delays"] = spelled(self.delays)
         shown["late_by"] = readable(self.late_by)
         for name in ("latency_provisional", "latency_final"):
             latency = getattr(self, name)

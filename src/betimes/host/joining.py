@@ -12,8 +12,9 @@ from betimes.engine import DetectorStats
 def together(readings: Iterable[DetectorStats]) -> list[DetectorStats]:
     """One reading per detector, from those of several keys or slots.
 
-    Counts are added up. The clock is the one that is furthest behind, the slack is the largest, and
-    the attenuation is the mean. Mean times are weighted by the number of events handled.
+    Counts are added up. The clock is the one that is furthest behind, slack and delays are the
+    largest, and the attenuation is the mean. Mean times are weighted by the number of events
+    handled.
     """
     groups: dict[str, list[DetectorStats]] = {}
     for reading in readings:
@@ -34,6 +35,7 @@ def _joined(group: list[DetectorStats]) -> DetectorStats:
     several: Mapping[str, object] = {
         "clock": min(clocks, default=None),
         "slack": max(reading.slack for reading in group),
+        "delays": largest(reading.delays for reading in group),
         "late_by": max(reading.late_by for reading in group),
         "attenuation": sum(reading.attenuation for reading in group) / len(group),
         "busy_factor": max(reading.busy_factor for reading in group),
@@ -42,6 +44,14 @@ def _joined(group: list[DetectorStats]) -> DetectorStats:
     }
     sums = {name: sum(getattr(reading, name) for reading in group) for name in _SUMS}
     return msgspec.structs.replace(group[0], **several, **sums)
+
+
+def largest(readings: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """By name, the largest of several readings."""
+    found: dict[str, int] = {}
+    for reading in readings:
+        found |= {name: max(value, found.get(name, 0)) for name, value in reading.items()}
+    return found
 
 
 def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:

@@ -39,7 +39,7 @@ from betimes.model.identity import Facts, Identity
 from betimes.model.payloads import sound
 from betimes.model.stored import require
 
-FORMAT = 6
+FORMAT = 7
 """Layout of head and log; those of another layout are refused."""
 
 LEAST_LOG = 4 * 2**20

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from betimes.model.duration import readable
 from betimes.model.event import PSEUDO
+from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY
-from betimes.ordering.sources import SourceStats
+from betimes.ordering.loop import Loop
+from betimes.ordering.sources import Sources, SourceStats
+from betimes.ordering.types import Types
 
 
 class OrderingStats(msgspec.Struct, frozen=True):
@@ -55,6 +58,8 @@ class OrderingStats(msgspec.Struct, frozen=True):
     attenuation: float
     types: dict[str, int]
     """Number of events of each type."""
+    delays: dict[str, int] = {}
+    """The largest delay of each type that is ordered; empty if each source has its own clock."""
     sources: dict[Any, SourceStats] = {}
     """If the stream has sources: the clock and the slack of each."""
     waits_for: Any = None
@@ -74,9 +79,51 @@ class OrderingStats(msgspec.Struct, frozen=True):
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
         shown["slack"] = readable(self.slack)
         shown["largest_delay"] = readable(self.largest_delay)
-        offsets = (f"{name!r}: {readable(us)}" for name, us in self.clock_offsets.items())
-        shown["clock_offsets"] = "{" + ", ".join(offsets) + "}"
+        shown["clock_offsets"] = spelled(self.clock_offsets)
+        shown["delays"] = spelled(self.delays)
         return f"OrderingStats({', '.join(f'{name}={text}' for name, text in shown.items())})"
+
+
+def readings(
+    loop: Loop, types: Types, sources: Sources | None, duplicates: int, why: str
+) -> OrderingStats:
+    """What these parts of a unit tell about it."""
+    read = loop.state.tolist()
+    names, table, clock = types.names, types.table, types.moving()
+    more: dict[str, Any] = {"largest_delay": read[kernel.TOP], "delays": types.delays}
+    if sources is not None and loop.clocks is not None:
+        more = loop.clocks.readings(sources)
+    return OrderingStats(
+        arrived=read[kernel.ARRIVALS],
+        released=read[kernel.N_RELEASED],
+        settled=read[kernel.N_SETTLED],
+        buffered=read[kernel.SIZE],
+        waiting=read[kernel.SIZE] - read[kernel.RELEASED],
+        peak=read[kernel.PEAK],
+        late=read[kernel.N_LATE],
+        replayed=read[kernel.N_REPLAYED],
+        rejected=read[kernel.N_REJECTED],
+        duplicates=duplicates,
+        clock=None if read[kernel.NOW] == kernel.NEVER else read[kernel.NOW],
+        clock_updates=read[kernel.UPDATES],
+        clock_types=tuple(names[i] for i in clock),
+        clock_reason=why,
+        clock_offsets={names[i]: int(table[kernel.OFFSET, i]) for i in clock},
+        slack=read[kernel.SLACK],
+        policy=loop.policy.label,
+        attenuation=loop.attenuation,
+        types=dict(zip(names, table[kernel.COUNT].tolist(), strict=True)),
+        **more,
+    )
+
+
+def spelled(durations: Mapping[str, int]) -> str:
+    """Durations by name, with their units.
+
+    >>> spelled({"ball": 20_000})
+    "{'ball': 20 ms}"
+    """
+    return "{" + ", ".join(f"{name!r}: {readable(us)}" for name, us in durations.items()) + "}"
 
 
 def reason(clock: Sequence[str], types: Sequence[str], *, moved: bool) -> str:

@@ -22,7 +22,7 @@ def check_unit(kept: dict[str, Any], loop: Loop) -> None:
     types = kept["types"]
     require(all(isinstance(name, str) for name in types), "types are not text")
     require(len(set(types)) == len(types), "types are there twice")
-    array(kept["table"], np.int64, (kernel.COUNT + 1, len(types)), "the table of types")
+    array(kept["table"], np.int64, (kernel.N_TYPE, len(types)), "the table of types")
     _check_loop(kept["loop"], loop, len(types))
     for block in kept["helpers"]:
         if block is not None and "parts" in block:

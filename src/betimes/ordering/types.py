@@ -16,6 +16,9 @@ Codes = npt.NDArray[np.int32]
 
 _TRANSLATIONS = 64  # batches list their types in many orders; this many are remembered
 
+_DELAYS = slice(kernel.DELAY, kernel.N_TYPE)
+_UNMEASURED = (kernel.NEVER, kernel.FAR)  # the delay of a type, and what is pending
+
 
 class Types:
     """Codes for types, in the order in which they are first seen, and the table for the loop."""
@@ -33,8 +36,8 @@ class Types:
         self._offsets = offsets
         self.codes: dict[str, int] = {}
         self.names: tuple[str, ...] = ()
-        self.table: Ints = np.zeros((3, 0), np.int64)
-        """Role, offset and count of each type."""
+        self.table: Ints = np.zeros((kernel.N_TYPE, 0), np.int64)
+        """Role, offset, count and delays of each type."""
         self._translations: dict[tuple[str, ...], Codes | None] = {}
 
     def translate(self, batch: EventBatch) -> Codes:
@@ -53,8 +56,8 @@ class Types:
         if name not in self.codes:
             self.codes[name] = len(self.names)
             self.names = (*self.names, name)
-            column = np.array([[self._role(name)], [self._offsets.get(name, 0)], [0]])
-            self.table = np.append(self.table, column, axis=1)
+            column = (self._role(name), self._offsets.get(name, 0), 0, *_UNMEASURED)
+            self.table = np.append(self.table, np.array(column)[:, np.newaxis], axis=1)
         return self.codes[name]
 
     def _role(self, name: str) -> int:
@@ -71,9 +74,28 @@ class Types:
         return role | kernel.CLOCK if moves else role
 
     def review(self) -> None:
-        """Another type has become the clock: roles are given again."""
+        """Another type has become the clock: roles are given again, and delays are different."""
         for code, name in enumerate(self.names):
             self.table[kernel.ROLE, code] = self._role(name)
+        self.forget_delays()
+
+    @property
+    def delays(self) -> dict[str, int]:
+        """The largest delay of each type that was measured."""
+        delays, roles = self.table[kernel.DELAY].tolist(), self.table[kernel.ROLE].tolist()
+        return {
+            name: max(0, delay)
+            for name, delay, role in zip(self.names, delays, roles, strict=True)
+            if delay != kernel.NEVER and not role & kernel.NOTICE
+        }
+
+    def forget_delays(self) -> None:
+        """The clock by which they were measured was a wrong one."""
+        self.table[_DELAYS] = np.array(_UNMEASURED)[:, np.newaxis]
+
+    def learn_delays(self, table: Ints) -> None:
+        """Take delays from another table of the same types."""
+        self.table[_DELAYS] = table[_DELAYS]
 
     def moving(self) -> list[int]:
         """The codes of the types that currently move the clock."""

@@ -37,7 +37,7 @@ from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.sources import QUIET, Clocks, Origin, Sources
 from betimes.ordering.start import NOTHING_KNOWN, Start
-from betimes.ordering.stats import OrderingStats, reason
+from betimes.ordering.stats import OrderingStats, readings, reason
 from betimes.ordering.types import Types
 
 Ints = npt.NDArray[np.int64]
@@ -276,33 +276,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def stats(self) -> OrderingStats:
         """Counts and readings as of now."""
-        read = self._state.tolist()
-        names, table, clock = self._types.names, self._types.table, self._types.moving()
-        more: dict[str, Any] = {"largest_delay": read[kernel.TOP]}
-        if self._sources is not None and self.clocks is not None:
-            more = self.clocks.readings(self._sources)
-        return OrderingStats(
-            arrived=read[kernel.ARRIVALS],
-            released=read[kernel.N_RELEASED],
-            settled=read[kernel.N_SETTLED],
-            buffered=read[kernel.SIZE],
-            waiting=read[kernel.SIZE] - read[kernel.RELEASED],
-            peak=read[kernel.PEAK],
-            late=read[kernel.N_LATE],
-            replayed=read[kernel.N_REPLAYED],
-            rejected=read[kernel.N_REJECTED],
-            duplicates=0 if self._duplicates is None else self._duplicates.dropped,
-            clock=None if read[kernel.NOW] == kernel.NEVER else read[kernel.NOW],
-            clock_updates=read[kernel.UPDATES],
-            clock_types=tuple(names[i] for i in clock),
-            clock_reason=self._why(),
-            clock_offsets={names[i]: int(table[kernel.OFFSET, i]) for i in clock},
-            slack=read[kernel.SLACK],
-            policy=self._loop.policy.label,
-            attenuation=self.attenuation,
-            types=dict(zip(names, table[kernel.COUNT].tolist(), strict=True)),
-            **more,
-        )
+        dropped = 0 if self._duplicates is None else self._duplicates.dropped
+        return readings(self._loop, self._types, self._sources, dropped, self._why())
 
     def _why(self) -> str:
         if self._learner is not None:
@@ -334,6 +309,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         if self._contradictions == kernel.CONFIRM:
             self._contradictions = 0
             step.settled = np.concatenate((step.settled, self._loop.restart()), axis=1)
+            self._types.forget_delays()
 
     def _may_be_suspect(self, ts: Ints) -> bool:
         """Whether a batch may contain clock events that are implausibly far ahead.
@@ -442,8 +418,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 self._types.review()
                 skew = int(self._state[kernel.MAX_SKEW])
                 anew = Loop(self._loop.policy, skew, self._start.slack, quiet=self._quiet)
-                heads, *origin = more
-                anew.run(
-                    self._types.table.copy(), ts, codes, heads, Origin(*origin) if origin else None
-                )
+                table, (heads, *origin) = self._types.table.copy(), more
+                anew.run(table, ts, codes, heads, Origin(*origin) if origin else None)
                 self._loop.learn_from(anew)
+                self._types.learn_delays(table)

@@ -56,7 +56,8 @@ class Learned:
     mean: float = 0.0
     variance: float = 0.0
     measured: int = 0
-    waiting: list[int] = field(default_factory=list)
+    waiting: list[tuple[int, str]] = field(default_factory=list)
+    delays: dict[str, int] = field(default_factory=dict)
     notices: list[int] = field(default_factory=list)
     needs: int = 0
     weights: Counter[int] = field(default_factory=Counter)
@@ -159,7 +160,7 @@ class ReferenceUnit:
     def _restart(self) -> list[Item]:
         """The first clock event was wrong: forget its clock; what it released is settled."""
         self.learned.clock = None
-        self.learned.waiting, self.learned.notices = [], []
+        self.learned.waiting, self.learned.notices, self.learned.delays = [], [], {}
         self.learned.passed = self.learned.passed_top = -1
         self.frontier = self.settled_to = self.settled_top = -1
         self.updates = self.contradictions = 0
@@ -182,7 +183,7 @@ class ReferenceUnit:
 
     def _note(self, event: Item, head_start: int, notice: bool) -> None:
         learned = self.learned
-        learned.waiting.append(event[0] - head_start)
+        learned.waiting.append((event[0] - head_start, "" if notice else event[2]))
         if notice:
             learned.notices.append(event[0] - head_start)
         elif self.policy.name == "quantile":
@@ -227,7 +228,9 @@ class ReferenceUnit:
         learned, policy = self.learned, self.policy
         elapsed = time - (time if learned.clock is None else learned.clock)
         learned.clock = time
-        delays = [time - effective for effective in learned.waiting]
+        delays = [time - effective for effective, _ in learned.waiting]
+        for delay, (_, type) in zip(delays, learned.waiting, strict=True):
+            learned.delays[type] = max(delay, learned.delays.get(type, 0))
         learned.largest = max([learned.largest, *delays])
         if policy.decay is None:
             learned.faded = max(0.0, learned.faded - elapsed / 60)

@@ -386,6 +386,7 @@ class Stage:
             level=self.level,
             clock=unit.clock,
             slack=unit.slack,
+            delays=unit.delays,
             attenuation=unit.attenuation,
             buffered=unit.buffered,
             waiting=unit.waiting,

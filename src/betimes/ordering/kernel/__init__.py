@@ -40,6 +40,7 @@ came too late to tell, and counts with its whole lateness. `learning` says how n
 If the stream has several sources, each has its own clock and slack, and `sources` walks the path
 instead of `path`; everything else is the same.
 
+`delays` notes the largest delay of each type, for people who ask where delays come from.
 `layout` names the rows and fields of all arrays; `batch` puts the sweeps together.
 """
 
@@ -59,23 +60,24 @@ from betimes.ordering.kernel.sources import (
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ABOVE, ALLOWANCE, ARRIVALS, AT, ATTENUATION, BASE, BUCKETS, BUFFERED, CLOCK, CODE, CONFIRM,
-    COUNT, CUT, DECAY, FAR, FEW, FIRST_ALLOWANCE, FLOOR, FLOOR_LEFT, FRONTIER, GAIN, GAIN_BITS,
-    HEAD, LEARNED, LEARNED_FLOATS, LOOK, MARGIN, MAX_LATE, MAX_SKEW, MAX_SLACK, MEASURED, MIN_SLACK,
-    NEVER, NOTICE, NOW, N_FLOATS, N_LATE, N_REJECTED, N_RELEASED, N_REPLAYED, N_SETTLED, N_STATE,
-    OFFSET, OLDEST_NOTICE, OLDEST_WAITING, ORDINARY, PASSED, PASSED_TOP, PEAK, POLICY, RELEASED,
-    ROLE, ROW, SETTLED_TO, SETTLED_TOP, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1, TOP, TOTAL, TS,
-    UPDATES, WAITING, WINDOW,
+    COUNT, CUT, DECAY, DELAY, FAR, FEW, FIRST_ALLOWANCE, FLOOR, FLOOR_LEFT, FRONTIER, GAIN,
+    GAIN_BITS, HEAD, LEARNED, LEARNED_FLOATS, LOOK, MARGIN, MAX_LATE, MAX_SKEW, MAX_SLACK, MEASURED,
+    MIN_SLACK, NEVER, NOTICE, NOW, N_FLOATS, N_LATE, N_REJECTED, N_RELEASED, N_REPLAYED, N_SETTLED,
+    N_STATE, N_TYPE, OFFSET, OLDEST_NOTICE, OLDEST_WAITING, ORDINARY, PASSED, PASSED_TOP, PEAK,
+    POLICY, RELEASED, ROLE, ROW, SETTLED_TO, SETTLED_TOP, SILENT, SIZE, SLACK, SUSPECTS, SUSPECT_1,
+    TOP, TOTAL, TS, UPDATES, WAITING, WINDOW,
 )  # fmt: skip
 
 __all__ = [
     "ABOVE", "ALLOWANCE", "ARRIVALS", "AT", "ATTENUATION", "BASE", "BUCKETS", "BUFFERED", "CLOCK",
-    "CODE", "CONFIRM", "COUNT", "CUT", "DECAY", "EXPECTED", "FAR", "FEW", "FIRST_ALLOWANCE",
-    "FLOOR", "FLOOR_LEFT", "FRONTIER", "GAIN", "GAIN_BITS", "HEAD", "LEARNED", "LEARNED_FLOATS",
-    "LIVING", "LOOK", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED", "MIN_SLACK",
-    "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS", "N_REJECTED",
-    "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "OFFSET", "OLDEST_NOTICE", "OLDEST_WAITING",
-    "ORDINARY", "PASSED", "PASSED_TOP", "PEAK", "POLICY", "QUIET", "RELEASED", "ROLE", "ROW",
-    "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK", "STANDING", "SUSPECTS", "SUSPECT_1",
-    "TOP", "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING", "WINDOW", "feed", "feed_sources",
-    "holding_time", "holding_times", "last_of", "look", "set_leaves",
+    "CODE", "CONFIRM", "COUNT", "CUT", "DECAY", "DELAY", "EXPECTED", "FAR", "FEW",
+    "FIRST_ALLOWANCE", "FLOOR", "FLOOR_LEFT", "FRONTIER", "GAIN", "GAIN_BITS", "HEAD", "LEARNED",
+    "LEARNED_FLOATS", "LIVING", "LOOK", "MARGIN", "MAX_LATE", "MAX_SKEW", "MAX_SLACK", "MEASURED",
+    "MIN_SLACK", "NEVER", "NEXT_LOOK", "NOTICE", "NOW", "N_FLOATS", "N_LATE", "N_MARKS",
+    "N_REJECTED", "N_RELEASED", "N_REPLAYED", "N_SETTLED", "N_STATE", "N_TYPE", "OFFSET",
+    "OLDEST_NOTICE", "OLDEST_WAITING", "ORDINARY", "PASSED", "PASSED_TOP", "PEAK", "POLICY",
+    "QUIET", "RELEASED", "ROLE", "ROW", "SETTLED_TO", "SETTLED_TOP", "SILENT", "SIZE", "SLACK",
+    "STANDING", "SUSPECTS", "SUSPECT_1", "TOP", "TOTAL", "TS", "UNKNOWN", "UPDATES", "WAITING",
+    "WINDOW", "feed", "feed_sources", "holding_time", "holding_times", "last_of", "look",
+    "set_leaves",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from betimes.ordering.kernel.layout import (  # isort: skip
     N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
     QUANTILE, RELEASED, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
 )  # fmt: skip
+from betimes.ordering.kernel.delays import note_delays
 from betimes.ordering.kernel.path import walk
 from betimes.ordering.kernel.release import find_late, release_early, release_in_time
 from betimes.ordering.kernel.sources import walk_sources
@@ -39,6 +40,7 @@ def feed(
         state, floats, types, waiting, window, buffer, ts, codes, heads, work[3, :n], work[:3, :n],
         side[0],
     )  # fmt: skip
+    note_delays(types, ts, codes, heads, work[:3, :n])
     return _give_out(
         state, floats, types, buffer, ts, codes, behind, maybe_late, work, side, out, start
     )

@@ -72,7 +72,7 @@ MARGIN, ATTENUATION, DECAY, MAX_LATE, BASE, MEAN, VARIANCE, ALLOWANCE, N_FLOATS 
 LEARNED_FLOATS = slice(BASE, N_FLOATS)
 
 # Rows of the table of types.
-ROLE, OFFSET, COUNT = range(3)
+ROLE, OFFSET, COUNT, DELAY, PENDING, N_TYPE = range(6)
 
 # Rows of the buffer and of the output.
 TS, ROW, CODE, AT = range(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.text import Text
 from betimes.cli.jobs.running.totals import Totals
 from betimes.cli.speaking import say
 from betimes.engine import DetectorStats
+from betimes.host.joining import largest
 from betimes.model import readable
 from betimes.model.duration import exact
 
@@ -22,6 +23,8 @@ EVERY = 5.0
 """Seconds between two lines of progress without a terminal."""
 REFRESH = 0.25
 """Seconds between two updates on a terminal."""
+_SHOWN = 3
+"""How many types the summary names."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -35,6 +38,8 @@ class Reading(msgspec.Struct, frozen=True):
     latency_final: float | None = None
     late_by: int = 0
     """By how much the latest event came too late."""
+    delays: dict[str, int] = {}
+    """The largest delay of each type, at any detector."""
     rows_of: str = ""
     """What the count of rows covers, if not the whole stream."""
     waiting_for: str = ""
@@ -54,7 +59,8 @@ class Reading(msgspec.Struct, frozen=True):
         slack = max((each.slack for each in stats), default=None)
         attenuation = sum(each.attenuation for each in stats) / len(stats) if stats else None
         late_by = max((each.late_by for each in stats), default=0)
-        return cls(totals, slack, attenuation, latency_final, late_by, rows_of, waiting_for)
+        delays = largest(each.delays for each in stats)
+        return cls(totals, slack, attenuation, latency_final, late_by, delays, rows_of, waiting_for)
 
     def figures(self) -> dict[str, str]:
         totals = self.totals
@@ -146,6 +152,7 @@ class Progress:
             "found": f"{totals.tally.inserted:,}",
             "taken back": f"{totals.tally.deleted:,}",
             "remaining": _remaining(totals),
+            "delays": _delays(reading.delays),
             "late": _late(totals.tally.late, reading.late_by),
             "rejected": f"{totals.tally.rejected:,}",
             "known after": _average(totals.latency_provisional),
@@ -178,6 +185,25 @@ def _time(value: float | None) -> str:
 
 def _average(value: float | None) -> str:
     return "-" if value is None else f"{readable(value)} on average"
+
+
+def _delays(delays: Mapping[str, int]) -> str:
+    """The types that come latest, and by how much; they are what the others wait for.
+
+    >>> _delays({"ball": 20_000, "near": 150_000})
+    'up to 150 ms (near), 20 ms (ball)'
+    >>> _delays({"a": 0, "b": 2, "c": 3, "d": 4, "e": 5})
+    'up to 5 us (e), 4 us (d), 3 us (c), and less for 2 other types'
+    >>> _delays({})
+    '-'
+    """
+    if not delays:
+        return "-"
+    first = sorted(delays, key=lambda name: delays[name], reverse=True)[:_SHOWN]
+    told = ", ".join(f"{readable(delays[name])} ({name})" for name in first)
+    others = len(delays) - len(first)
+    more = f", and less for {others} other type{'s' * (others > 1)}" if others else ""
+    return f"up to {told}{more}"
 
 
 def _late(count: int, by: int) -> str:

@@ -26,7 +26,7 @@ from betimes.model import StreamEndedError
 from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
 
-FORMAT = 5
+FORMAT = 6
 FILE = "local-run"
 _INSTEAD = "give the job another checkpoint, or start over with --fresh"
 
