@@ -1,77 +1,34 @@
-"""A job from a Kafka topic to another, with a real broker; whoever has one names it.
-
-`BETIMES_KAFKA=localhost:9092 pytest tests/cli/test_run_kafka.py`. Spark fetches the package that it
-needs, unless `BETIMES_KAFKA_JARS` names its files, with commas between them.
-"""
+"""Jobs from a Kafka topic, with a real broker."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from betimes import EventBatch, Hierarchy, pattern
-from betimes.spark.query.failures import PACKAGES
 from betimes.testing import oracle
+from tests.spark.broker import Broker, Unavailable, broker
 from tests.spark.material import in_order, run_locally, standing, stream
 
-SERVERS = os.environ.get("BETIMES_KAFKA", "")
-JARS = os.environ.get("BETIMES_KAFKA_JARS")
-CONFIG = {"spark.jars": JARS} if JARS else {"spark.jars.packages": PACKAGES["kafka"]}
 EVENTS = 4_000
 PARTITIONS, EMPTY, BEHIND = 6, 5, 4
 MINUTE = 60_000_000
-
-CLIENT = f"""
-import json, sys
-from betimes import spark as bs
-from tests.spark.material import stream
-topic, *halves = sys.argv[1:]
-spark = bs.session("client", master="local[1]", config={CONFIG!r})
-if halves:
-    first, last = map(int, halves)
-    rows = spark.createDataFrame(stream({EVENTS}).slice(first, last - first).to_pandas())
-    rows = rows.coalesce(1).selectExpr("cast(key as string) as key", "to_json(struct(*)) as value")
-    rows = rows.write.format("kafka").option("topic", topic)
-    rows.option("kafka.bootstrap.servers", {SERVERS!r}).save()
-else:
-    rows = spark.read.format("kafka").option("subscribe", topic)
-    rows = rows.option("kafka.bootstrap.servers", {SERVERS!r}).load()
-    print(json.dumps([json.loads(row.value) for row in rows.collect()]))
-"""
-
-PRODUCER = f"""
-import sys
-from betimes import spark as bs
-topic, file, first, last = sys.argv[1:]
-spark = bs.session("producer", master="local[1]", config={CONFIG!r})
-kafka = spark._jvm.org.apache.kafka.clients.admin
-if first == "0":
-    settings = spark._jvm.java.util.HashMap()
-    settings.put("bootstrap.servers", {SERVERS!r})
-    admin = kafka.AdminClient.create(settings)
-    topics = spark._jvm.java.util.Collections.singleton(kafka.NewTopic(topic, {PARTITIONS}, 1))
-    admin.createTopics(topics).all().get()
-    admin.close()
-rows = spark.read.parquet(file).where(f"seq >= {{first}} and seq < {{last}}").coalesce(1)
-rows = rows.sortWithinPartitions("seq").selectExpr(
-    "cast(partition as int) as partition", "to_json(struct(ts, type, key)) as value"
-)
-rows = rows.write.format("kafka").option("topic", topic)
-rows.option("kafka.bootstrap.servers", {SERVERS!r}).save()
-"""
 
 BACKLOG = """
 [source]
@@ -139,27 +96,62 @@ topic = "{sink}"
 """
 
 
-def python(*arguments: str) -> str:
-    command = [sys.executable, *arguments]
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Iterator[Broker]:
+    try:
+        with broker(tmp_path_factory.mktemp("kafka"), request.config.cache.mkdir("kafka")) as one:
+            yield one
+    except Unavailable as reason:
+        pytest.skip(f"no broker to be had: {reason}")
+
+
+def topic(kafka: Broker, name: str, partitions: int = 1) -> str:
+    """A new topic."""
+    name = f"{name}-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": kafka.servers})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+    return name
+
+
+def produce(kafka: Broker, topic: str, rows: list[dict[str, Any]]) -> None:
+    """One record per row, in the partition that it names."""
+    producer = Producer({"bootstrap.servers": kafka.servers, "queue.buffering.max.messages": 10**6})
+    for row in rows:
+        partition = row.pop("partition", 0)
+        producer.produce(topic, json.dumps(row).encode(), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def consume(kafka: Broker, topic: str) -> list[dict[str, Any]]:
+    """All records of a topic of one partition."""
+    consumer = Consumer({"bootstrap.servers": kafka.servers, "group.id": topic})
+    _, count = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        found += [json.loads(record.value() or b"") for record in consumer.consume(count, 1)]
+    consumer.close()
+    return found
+
+
+def run(folder: Path, text: str, kafka: Broker, **values: str) -> None:
+    """Run a job file."""
+    job = folder / "job.toml"
+    config = f'{{ "spark.jars" = "{kafka.jars}" }}'
+    job.write_text(text.format(servers=kafka.servers, config=config, **values))
+    command = [sys.executable, "-m", "betimes", "run", str(job)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
-@pytest.mark.skipif(not SERVERS, reason="no Kafka broker was named with BETIMES_KAFKA")
-def test_from_a_topic_to_a_topic_with_a_stop_between(tmp_path: Path) -> None:
+def test_from_a_topic_to_a_topic_with_a_stop_between(kafka: Broker, tmp_path: Path) -> None:
     """What was read up to the stop is not read again, and the end settles everything."""
-    mark = uuid.uuid4().hex[:8]
-    source, sink, job = f"events-{mark}", f"changes-{mark}", tmp_path / "job.toml"
-    config = "{ " + ", ".join(f'"{key}" = "{value}"' for key, value in CONFIG.items()) + " }"
+    source, sink = topic(kafka, "events"), topic(kafka, "changes")
+    events = stream(EVENTS).to_pylist()
     for half, end in enumerate(("open", "advance")):
-        first, last = half * EVENTS // 2, (half + 1) * EVENTS // 2
-        python("-c", CLIENT, source, str(first), str(last))
-        text = JOB.format(servers=SERVERS, source=source, sink=sink, end=end, config=config)
-        job.write_text(text)
-        python("-m", "betimes", "run", str(job))
-    said = json.loads(python("-c", CLIENT, sink).splitlines()[-1])
-    rows = in_order(SimpleNamespace(**row) for row in said)
+        produce(kafka, source, events[half * EVENTS // 2 : (half + 1) * EVENTS // 2])
+        run(tmp_path, JOB, kafka, source=source, sink=sink, end=end)
+    rows = in_order(SimpleNamespace(**row) for row in consume(kafka, sink))
     assert len({(row.slot, row.seq) for row in rows}) == len(rows)
     detectors = Hierarchy(clock="ball")
     detectors.add(pattern("near !not_near hit", by="key", emits="touch"))
@@ -178,28 +170,19 @@ def backlog() -> pa.Table:
     order = np.argsort(produced, kind="stable")
     types = np.array(["near", "not_near", "hit", "ball"])[rng.integers(0, 4, EVENTS)]
     columns = {"ts": ts, "type": types, "key": rng.integers(0, 8, EVENTS), "partition": partition}
-    return pa.table(
-        {name: pa.array(column[order]) for name, column in columns.items()}
-        | {"seq": pa.array(np.arange(EVENTS))}
-    )
+    return pa.table({name: pa.array(column[order]) for name, column in columns.items()})
 
 
-@pytest.mark.skipif(not SERVERS, reason="no Kafka broker was named with BETIMES_KAFKA")
 @pytest.mark.parametrize("detect", ["", "late = 'side'\nslack = '3s'"])
-def test_partitions_that_are_far_apart_and_a_stop_between(tmp_path: Path, detect: str) -> None:
+def test_partitions_that_are_far_apart_and_a_stop_between(
+    kafka: Broker, tmp_path: Path, detect: str
+) -> None:
     """An hour of backlog, one partition empty, one ten minutes behind: nothing is late."""
-    topic, job, file = f"backlog-{uuid.uuid4().hex[:8]}", tmp_path / "job.toml", tmp_path / "rows"
-    table = backlog()
-    pq.write_table(table, file)
-    config = "{ " + ", ".join(f'"{key}" = "{value}"' for key, value in CONFIG.items()) + " }"
-    cuts = (0, EVENTS // 3, EVENTS // 2, EVENTS)
-    for first, last in pairwise(cuts):
-        python("-c", PRODUCER, topic, str(file), str(first), str(last))
+    source, table = topic(kafka, "backlog", PARTITIONS), backlog()
+    for first, last in pairwise((0, EVENTS // 3, EVENTS)):
+        produce(kafka, source, table.slice(first, last - first).to_pylist())
         end = "advance" if last == EVENTS else "open"
-        job.write_text(
-            BACKLOG.format(servers=SERVERS, source=topic, end=end, config=config, detect=detect)
-        )
-        python("-m", "betimes", "run", str(job))
+        run(tmp_path, BACKLOG, kafka, source=source, end=end, detect=detect)
     rows = ds.dataset(tmp_path / "changes", partitioning="hive").to_table().to_pylist()
     assert not [row for row in rows if row["type"] in ("late", "rejected")]
     steps = {"insert": 1, "confirm": 0, "delete": -1}

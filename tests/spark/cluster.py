@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 
-from tests.spark.test_faults import ROOT, kill
+from tests.spark.processes import ROOT, free_port, running, wait_for
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
@@ -50,40 +48,11 @@ def cluster(folder: Path, *, workers: int = 2, cores: int = 1) -> Iterator[Clust
         yield Cluster(address, started)
 
 
-@contextmanager
-def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of the cluster, with its children in a group of its own."""
+def daemon(*arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """A process of the cluster."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
         "SPARK_DAEMON_MEMORY": "256m",
     }
-    process = subprocess.Popen(
-        [str(SPARK_CLASS), *arguments],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise TimeoutError(f"expected the master to listen on port {port}")
+    return running(str(SPARK_CLASS), *arguments, env=environment)

@@ -7,7 +7,8 @@ from pathlib import Path
 from pyspark.sql import Row, SparkSession
 
 from tests.spark.cluster import cluster
-from tests.spark.test_faults import fresh, kill, rows, source, undisturbed, victim
+from tests.spark.processes import kill
+from tests.spark.test_faults import fresh, rows, source, undisturbed, victim
 
 __all__ = ["source", "undisturbed"]  # fixtures
 

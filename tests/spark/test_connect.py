@@ -13,7 +13,7 @@ import pytest
 
 from betimes import Change
 from tests.spark.material import run_locally, standing, stream, write_parts
-from tests.spark.test_faults import ROOT
+from tests.spark.processes import ROOT
 
 EVENTS = 2_000
 NEEDED = ("grpc", "grpc_status", "zstandard")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -27,6 +25,7 @@ from tests.spark.material import (
     stream,
     write_parts,
 )
+from tests.spark.processes import kill, running
 
 EVENTS, ROWS = 5_000, 1_000
 BATCHES = EVENTS // ROWS
@@ -34,7 +33,6 @@ BROKEN = (1, 3)
 KILLS = 2
 SEEDS = int(os.environ.get("BETIMES_KILL_SEEDS", "1"))
 """Each seed takes about half a minute; `BETIMES_KILL_SEEDS=20` looks longer."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -108,29 +106,10 @@ def test_a_batch_is_run_again_after_its_sink_was_written(
     assert rows(spark, folder) == undisturbed
 
 
-@contextmanager
-def victim(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """The run in a process group of its own, with its JVM."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.victim", str(folder), *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+def victim(folder: Path, *options: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """The run, with its JVM, in a process of its own."""
+    command = (sys.executable, "-m", "tests.spark.victim", str(folder), *options)
+    return running(*command, stdout=subprocess.PIPE)
 
 
 def run_and_kill(folder: Path, chance: random.Random, *options: str) -> bool:
