@@ -249,3 +249,56 @@ def test_deadlines_pass_exactly_when_events_of_their_time_are_released(
             told.setdefault(change.type, clock)
     released = due + math.ceil(Fraction(str(attenuation)) * slack)
     assert told == {"overdue": released, "matched": released, "seen": released}
+
+
+def ahead_of_every_event(what: str) -> Hierarchy:
+    """On two levels; its clock learns that B is always 20 behind A."""
+    made = Hierarchy(clock=("A", "B"))
+    if what == "detector":
+        made.add(Unanswered(8), on=("A", "C"), emits=("answered", "unanswered"), by="k")
+    elif what == "compiled":
+        made.add(pattern("A !A", within=8, by="k", emits="unanswered"))
+    else:  # a loop, which only the general matcher runs
+        made.add(pattern("A+ !A", within=8, by="k", emits="unanswered"))
+    made.add(Late(), on=("unanswered", "C"), emits="tardy")
+    return made
+
+
+@pytest.mark.parametrize("attenuation", [1, 0.4, 0])
+@pytest.mark.parametrize("what", ["detector", "compiled", "general"])
+def test_time_comes_no_further_than_the_newest_event(what: str, attenuation: float) -> None:
+    """A B moves the clock as if it were an A, of which nobody knows whether it comes."""
+    pairs = [
+        Event(type, ts + 10 * n, {"k": n % 3})
+        for n in range(600)
+        for type, ts in (("A", 100), ("B", 80))
+    ]
+    for more in ([], [Event("C", 6_093, {"k": 1}), Event("B", 6_085, {"k": 0})]):
+        stream, hierarchy = [*pairs, *more], ahead_of_every_event(what)
+        engine = Engine(hierarchy, attenuation=attenuation)
+        changes = list(engine.feed(stream[:1_100]))
+        checkpoint, engine = engine.checkpoint(), Engine(hierarchy, attenuation=attenuation)
+        engine.restore(checkpoint)
+        for event in stream[1_100:]:
+            changes += engine.feed(event)
+        clocks = [stats.clock for stats in engine.stats.values()]
+        assert clocks == [6_115 if more else 6_100] * 2  # beyond every event
+        changes += engine.finish(advance=False)
+        assert fold(changes) == oracle(hierarchy, stream, advance=False)
+
+
+@pytest.mark.filterwarnings("ignore:pattern 'm'.*may wait forever")  # for that end, here
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("count", [1, 100])  # few become rows, many columns
+def test_what_the_end_completes_says_so(compiled: bool, count: int) -> None:
+    rising = pattern("A B", where="B.v > A.v", by="k", emits="m", on=("A", "B"))
+    hierarchy = Hierarchy(clock="*")
+    maker: Any = rising if compiled else rising.make
+    hierarchy.add(maker, on=("A", "B"), emits="m", by="k", name="m")
+    engine = Engine(hierarchy)
+    found = [("A", 1, 5), ("A", 2, 1), ("B", 3, 2)]
+    engine.feed([Event(type, ts, {"v": v, "k": k}) for k in range(count) for type, ts, v in found])
+    changes = engine.finish()
+    assert {change.cause for change in changes} == {"the end of the stream"}
+    assert set(changes.to_arrow()["cause"].to_pylist()) == {"the end of the stream"}
+    assert len(changes) == count

@@ -18,7 +18,15 @@ from betimes.engine.news.digests import encode
 from betimes.engine.news.news import News
 from betimes.engine.news.outputs import CAUSE, DETECTED, SLACK, Output, Outputs
 from betimes.engine.stages.driver import Stage
-from betimes.model.change import LATE, REJECTED, Change, ChangePart, ChangeType, Parts
+from betimes.model.change import (
+    LATE,
+    REJECTED,
+    Change,
+    ChangePart,
+    ChangeType,
+    Parts,
+    spelled_cause,
+)
 from betimes.model.event import Event
 
 Flags = npt.NDArray[np.bool_]
@@ -138,7 +146,7 @@ class Reporter:
     ) -> list[Change]:
         """What was made one by one stays rows."""
         sure = repeat(True) if final is None else final.tolist()
-        why = causes or [f"{output.cause_type} at {output.cause[0]}" for output in outputs]
+        why = causes or [spelled_cause(output.cause_type, output.cause[0]) for output in outputs]
         numbers = self._writer.number(len(outputs))
         # By position: this runs for every output.
         return [

@@ -37,6 +37,9 @@ LATE = "late"
 REJECTED = "rejected"
 """Type of the change that reports a clock event that was implausibly far ahead."""
 
+THE_END = 2**63 - 1
+"""When time has moved past everything, because the stream has ended."""
+
 _SORTED = msgspec.json.Encoder(enc_hook=plain, order="sorted")
 
 
@@ -69,6 +72,15 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return f"Change({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
+def spelled_cause(type: str, ts: int) -> str:
+    """What completed a match, in words: an event, or time, which comes to its end with the stream.
+
+    >>> spelled_cause("A", 5), spelled_cause("time", THE_END)
+    ('A at 5', 'the end of the stream')
+    """
+    return "the end of the stream" if ts == THE_END else f"{type} at {ts}"
+
+
 class ChangePart(NamedTuple):
     """Changes of one kind by one detector, as columns."""
 
@@ -88,7 +100,7 @@ class ChangePart(NamedTuple):
         if isinstance(self.causes, list):
             return self.causes
         names, times = self.causes
-        return [f"{name} at {ts}" for name, ts in zip(names, times.tolist(), strict=True)]
+        return [*map(spelled_cause, names, times.tolist())]
 
     def statuses(self) -> list[Status]:
         if self.final is None:
@@ -133,9 +145,11 @@ class ChangePart(NamedTuple):
     def _causes(self) -> pa.Array[Any]:
         if isinstance(self.causes, list) or len(self.ids) < _MANY:
             return pa.array(self.spelled_causes(), _TEXT)
+        names, times = self.causes
+        if times.max() == THE_END:
+            return pa.array(self.spelled_causes(), _TEXT)
         import pyarrow.compute as pc  # slow to load
 
-        names, times = self.causes
         name: Any = names[0]
         if names.count(name) < len(names):
             name = pa.array(list(names), _TEXT)

@@ -28,7 +28,7 @@ from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
-from betimes.engine.stages.certainty import CertainBelow, rises
+from betimes.engine.stages.certainty import CertainBelow, Newest, rises
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.handed import first_handed
@@ -85,6 +85,7 @@ class Stage:
         self.sourced = options.source is not None
         """Whether each source has its own clock."""
         self._certain_below = CertainBelow()
+        self._newest = Newest(clock)
         self._observers = tuple(observers)
         self._time = time
         self._load = StageMeter(self.counts)
@@ -100,7 +101,7 @@ class Stage:
         self.rest = Rest(unit, self.tactic, setting, self.finality, allowed=not observers)
         self.voids = self.tactic.weighs and self._retraction.voids
         """Whether it may say that everything since some place is void."""
-        repairs, given = self._lateness.repairs, clock is not None and not self.sourced
+        repairs, given = self._lateness.repairs, len(clock or ()) == 1 and not self.sourced
         self._may_grow = repairs and given and unit.policy == "largest"
         self._only_grows = False
         """Whether the slack cannot shrink, and the clock cannot go back because it was wrong."""
@@ -231,6 +232,7 @@ class Stage:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
         clock, slack = answer.clock, answer.slack
         before = self._outputs.path.end
+        self._newest.follow(arrivals, clock)
         bounds = self._pass_time(clock, slack)
         inputs_only = arrivals.below is None
         path = Path(before, arrivals.at, clock, slack, bounds, increasing=inputs_only)
@@ -245,7 +247,7 @@ class Stage:
             return
         self._only_grows = self._may_grow and self._unit.sure_clock is not None
         # Until something has been learned, the newest instant stays open.
-        certain = clock - np.maximum(slack, 1)
+        certain = self._newest.limit(clock - np.maximum(slack, 1))
         if clock[0] == NEVER:
             certain[clock == NEVER] = -1
         if not repairs:
@@ -268,7 +270,7 @@ class Stage:
         clock, (known, slack) = step.clock, self._outputs.path.end
         if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
             return False
-        if not self._lateness.repairs or self.sourced:
+        if not self._lateness.repairs or self.sourced or self._newest.matters:
             return False
         self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
         self._outputs.path = Path((clock, slack))
@@ -277,13 +279,14 @@ class Stage:
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
         """How far time comes with each arrival, if the detector has deadlines.
 
-        It comes as far as events are released.
+        It comes as far as events are released, and not beyond the newest one.
         """
         passed = self.tactic.passed
         if passed is None:
             return NOTHING
         waited = holding_times(self._unit.attenuation, slack)
-        bounds = np.concatenate(([passed], np.where(clock == NEVER, -1, clock) - waited))
+        reached = self._newest.limit(np.where(clock == NEVER, -1, clock) - waited)
+        bounds = np.concatenate(([passed], reached))
         return np.maximum.accumulate(bounds)
 
     def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, told: Telling) -> None:
@@ -423,6 +426,7 @@ class Stage:
             "suspects": self._suspects,
             "before": self._outputs.path.end,
             "certain_below": self._certain_below.known,
+            "newest": self._newest.ts,
             "failures": self._failures.state_of(),
             "counts": [getattr(self.counts, name) for name in self.counts.__struct_fields__],
             "tactic": self.tactic.state_of(volumes, self.finality.final_to),
@@ -434,7 +438,7 @@ class Stage:
         self.unit.resume(kept["unit"])
         self._row, self._suspects = kept["row"], kept["suspects"]
         self._outputs.path = Path(kept["before"])
-        self._certain_below.known = kept["certain_below"]
+        self._certain_below.known, self._newest.ts = kept["certain_below"], kept["newest"]
         self._lateness.resume(kept["lateness"])
         self._failures.resume(kept["failures"])
         for name, value in zip(self.counts.__struct_fields__, kept["counts"], strict=True):
