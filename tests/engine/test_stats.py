@@ -281,3 +281,12 @@ def test_errors_are_those_that_were_not_repaired() -> None:
         assert engine.stats["m"].errors == 0, "20 no longer follows an equal one"
         engine.feed([tick(16, n=1)])
         assert engine.stats["m"].errors == 1
+
+
+def test_keys_that_look_alike_have_readings_of_their_own() -> None:
+    engine = Engine(counting(), by="k", order="key")
+    engine.feed([tick(1, k="1"), tick(2, k=1), tick(3, k=1)])
+    engine.finish()
+    assert {name: each.handled for name, each in engine.stats.items()} == {
+        "count 1": 1, "count 1 (int)": 2,
+    }  # fmt: skip

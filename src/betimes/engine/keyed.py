@@ -113,11 +113,13 @@ class KeyedOrder:
         return None
 
     def stats(self, span: Span) -> dict[str, DetectorStats]:
-        return {
-            f"{name} {key}": reading
-            for key, order in self.keys.items()
-            for name, reading in order.stats(span).items()
-        }
+        found: dict[str, DetectorStats] = {}
+        for key, order in self.keys.items():
+            for name, reading in order.stats(span).items():
+                who = f"{name} {key}"
+                # The number 1 and the text "1" are two keys.
+                found[f"{who} ({type(key).__name__})" if who in found else who] = reading
+        return found
 
     def state_of(self, volumes: VolumeWriter) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data; history is in volumes."""
