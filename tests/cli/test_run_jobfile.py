@@ -44,6 +44,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[engine] colour: unknown key; known are kind, master",
         ),
         (
+            "[engine]",
+            '[engine]\nlate = "side"',
+            "[engine] late: unknown key; it is a key of [detect]",
+        ),
+        (
             'emits = "touch"',
             'emit = "touch"',
             "[[detect.pattern]] 1 emit: unknown key; did you mean 'emits'?",

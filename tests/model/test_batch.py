@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -232,3 +233,26 @@ def test_a_payload_that_is_no_dict_is_named(payload: Any) -> None:
             EventBatch.of(fed)
     batch, rejected = EventBatch.sift_rows([Event("A", 1, {"x": 1}), bad])
     assert (len(batch), [each.row for each in rejected]) == (1, [1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "reason"),
+    [
+        (["ts", "type", "x"], [[1, "A", 1], [2, "B", "a"]], "column x with type object"),
+        (["ts", "type"], [[1, "A"], [2, 7]], "column type with type object"),
+        (["ts", "type", "x", "x"], [[1, "A", 1, 2]], "Duplicate column names"),
+        (["ts", "type", "x"], [[1, "A", 1j]], "column x with type complex128"),
+    ],
+)
+def test_a_frame_that_arrow_cannot_read_is_an_event_error(
+    columns: list[str], rows: list[list[Any]], reason: str
+) -> None:
+    frame = pd.DataFrame(rows, columns=columns)
+    with pytest.raises(EventError, match=f"{reason}.*; convert that column, or leave it out"):
+        EventBatch.of(frame)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type")  # Arrow's word
+def test_a_frame_may_have_names_that_are_not_text() -> None:
+    frame = pd.DataFrame([[1, "A", 5]], columns=["ts", "type", 0])
+    assert EventBatch.of(frame).rows() == [Event("A", 1, {"0": 5})]  # type: ignore[arg-type]

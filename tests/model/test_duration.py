@@ -57,3 +57,8 @@ def test_a_negative_or_endless_duration_is_refused(value: Duration) -> None:
 )
 def test_microseconds_are_written_in_the_largest_unit_that_fits(us: float, text: str) -> None:
     assert readable(us) == text
+
+
+def test_a_number_with_a_fraction_needs_a_unit() -> None:
+    with pytest.raises(OptionError, match=r"got slack=1.5; say in which unit, as in '1.5s'"):
+        microseconds(1.5, "slack")  # type: ignore[arg-type]

@@ -67,8 +67,9 @@ def test_a_bad_time_of_an_event_is_an_error_that_names_row_value_and_what_was_ex
 ) -> None:
     with pytest.raises(EventError) as caught:
         EventBatch.from_rows([Event("A", 1), Event("A", value)])
+    hint = '; if numbers count seconds, set unit="s"' if value == 1.5 else ""
     assert str(caught.value) == (
-        f"expected a time in whole microseconds, 0 to {LAST}; row 1: {reason}, got {value!r}"
+        f"expected a time in whole microseconds, 0 to {LAST}; row 1: {reason}, got {value!r}{hint}"
     )
     assert isinstance(caught.value, BetimesError)
     assert isinstance(caught.value, ValueError)
@@ -118,10 +119,14 @@ def test_a_column_that_cannot_hold_times_is_named_with_its_type(column: pa.Array
             build(table(column))
         assert "in column 'ts'" in str(caught.value)
         assert f"got a column of type {column.type}" in str(caught.value)
-        assert "time=" in str(caught.value)
+        assert "cast it first, or choose another column for the time" in str(caught.value)
 
 
 def test_the_error_says_how_many_more_rows_are_bad() -> None:
+    with pytest.raises(EventError, match=r"row 0: .* got 1.5; if numbers count seconds, set unit="):
+        EventBatch.from_rows([Event("A", 1.5)])  # type: ignore[arg-type]
+    with pytest.raises(EventError, match=r"row 0: .* got -1 \(1 more row is bad\)"):
+        EventBatch.from_rows([Event("A", -1), Event("A", -1)])
     with pytest.raises(EventError, match=r"row 1: .* got -1 \(2 more rows are bad\)"):
         EventBatch.from_rows([Event("A", ts) for ts in (0, -1, -2, 5, -3)])
 

@@ -19,7 +19,7 @@ from betimes.model import times
 from betimes.model.errors import EventError
 from betimes.model.event import Event
 from betimes.model.hints import did_you_mean, known_options
-from betimes.model.rows import decoded
+from betimes.model.rows import as_arrow, decoded
 from betimes.model.sifting import encode, faults, missing, one_a_row, plain_text
 from betimes.model.times import Rejected
 
@@ -188,8 +188,7 @@ class EventBatch:
         if isinstance(events, pa.Table | pa.RecordBatch):
             return cls.from_arrow(events, unit=unit)
         if hasattr(events, "__arrow_c_stream__"):
-            table: Any = events  # pandas, polars and others
-            return cls.from_arrow(pa.table(table), unit=unit)
+            return cls.from_arrow(as_arrow(events), unit=unit)
         if not isinstance(events, Iterable):
             raise EventError(
                 "expected events as an EventBatch, a table (Arrow, pandas, polars), or Event "

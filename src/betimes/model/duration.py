@@ -38,9 +38,11 @@ def microseconds(value: Duration, name: str = "duration") -> int:
     elif isinstance(value, str) and (match := _TEXT.fullmatch(value)):
         result = round(Fraction(match[1]) * _UNITS[match[2]])
     else:
+        hint = f"; say in which unit, as in '{value}s'" if isinstance(value, float) else ""
         raise OptionError(
             f"expected {name} to be a duration such as '150ms', '2s', '1h' "
             f"(units: {', '.join(_UNITS)}), a timedelta or whole microseconds, got {name}={value!r}"
+            f"{hint}"
         )
     if not 0 <= result <= LONGEST:
         raise OptionError(

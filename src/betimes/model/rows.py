@@ -9,6 +9,19 @@ import pyarrow as pa
 from betimes.model.errors import EventError
 
 
+def as_arrow(frame: Any) -> pa.Table:
+    """The columns of a pandas, polars or other frame."""
+    try:
+        table: pa.Table = pa.table(frame)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = "; ".join(str(each) for each in error.args)
+        raise EventError(
+            f"expected a table whose columns have different names and one kind of value each, got "
+            f"one that Arrow cannot read ({reason}); convert that column, or leave it out"
+        ) from error
+    return table
+
+
 def decoded(table: pa.Table) -> pa.Table:
     """The same columns without encodings that Arrow can read but not join or compare.
 

@@ -39,6 +39,8 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*", re.ASCII)
 _NOT_TEXT = "the time is not ISO 8601 text, such as 2026-05-01T12:00:00Z"
+_FRACTION = "the time is not a whole number of microseconds"
+_SAY_UNIT = '; if numbers count seconds, set unit="s"'
 _PLAUSIBLE = (10**15, 4 * 10**15)
 """Microseconds: what happens today, generously, from 2001 to 2096."""
 
@@ -92,7 +94,7 @@ microseconds', None)
         if value != value:
             return "the time is NaN"
         if unit in (None, USUAL) and not float(value).is_integer():
-            return "the time is not a whole number of microseconds"
+            return _FRACTION
         if math.isinf(value):
             return "the time is infinite"
     whole = _whole(value, unit)
@@ -165,7 +167,7 @@ def from_arrow(
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         raise EventError(
             f"{_expected(unit)}, a timestamp, or ISO 8601 text, in column {name!r}, got a column "
-            f"of type {kind}; pass the name of the time column with time=, or cast it first"
+            f"of type {kind}; cast it first, or choose another column for the time"
         )
     return _from_numbers(column, unit)
 
@@ -277,10 +279,12 @@ def _expected(unit: str | None) -> str:
 def refuse(rejected: Sequence[Rejected], unit: str | None = None) -> None:
     """Raise an error that names the first rejected row, if there is one."""
     if rejected:
-        more = f" ({len(rejected) - 1} more rows are bad)" if len(rejected) > 1 else ""
-        first = rejected[0]
+        first, others = rejected[0], len(rejected) - 1
+        more = f" ({others} more {'row is' if others == 1 else 'rows are'} bad)" if others else ""
         expected = "expected a complete event"
         if "time" in first.reason:
             text = isinstance(first.value, str) and "ISO" in first.reason
             expected = "expected a time" if text else _expected(unit)
-        raise EventError(f"{expected}; {first}{more}")
+        fraction = first.reason == _FRACTION and first.value not in (math.inf, -math.inf)
+        hint = _SAY_UNIT if fraction else ""
+        raise EventError(f"{expected}; {first}{hint}{more}")

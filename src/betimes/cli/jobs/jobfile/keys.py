@@ -58,6 +58,8 @@ class Problems:
     """With the line of each; those without one come last."""
     tables: set[Heading] = field(default_factory=set)
     """The tables that have problems."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """In which table a key belongs."""
 
     def add(self, heading: Heading, key: str | None, message: str) -> None:
         """Add a problem, with its line number if the key is in the file."""
@@ -88,7 +90,9 @@ def read_table(table: object, heading: Heading, shape: Shape, problems: Problems
         table = {}
     for name in table:
         if name not in shape:
-            problems.add(heading, name, f"unknown key{nearest(name, shape)}")
+            home = problems.homes.get(name)
+            hint = nearest(name, shape) if home is None else f"; it is a key of [{home}]"
+            problems.add(heading, name, f"unknown key{hint}")
     return {name: _value(table, heading, name, key, problems) for name, key in shape.items()}
 
 

@@ -179,6 +179,13 @@ SINK_KEYS: Shape = {
 
 TABLES = ("source", "detect", "engine", "sink")
 
+HOMES = {
+    key: table
+    for table, shape in zip(TABLES, (SOURCE_KEYS, DETECT_KEYS, ENGINE_KEYS, SINK_KEYS), strict=True)
+    for key in shape
+}
+"""In which table a key belongs that is in the wrong one."""
+
 
 @dataclass(frozen=True)
 class SourceTable:
@@ -301,7 +308,7 @@ class JobFile:
 def read_tables(file: Path) -> JobFile:
     """Read a job file key by key; a value that is not valid is reported and left at its default."""
     content, whole_file = _parsed(file)
-    problems = Problems(str(file), content)
+    problems = Problems(str(file), content, homes=HOMES)
     for name in whole_file:
         if name not in TABLES:
             _add_unknown(name, whole_file[name], problems)
