@@ -346,6 +346,24 @@ def test_a_pause_is_not_busy() -> None:
     assert engine.busy_factor == pytest.approx(0.4, abs=0.01)
 
 
+@pytest.mark.parametrize(("gap", "busy"), [(20e-6, 1.0), (1e-3, 0.0)])
+def test_events_that_only_wait_are_calls_between_which_there_may_be_no_pause(
+    gap: float, busy: float
+) -> None:
+    """One in a hundred moves the clock; the others are gathered, without a look at the time."""
+    machine = Machine(cost=0.0)
+    hierarchy = Hierarchy(clock="C")
+    hierarchy.add(lambda _: None, on="B", emits="none", name="nothing")
+    engine = Engine(hierarchy, attenuation=1.0, min_slack=50, time=machine.time)
+    measured = 0
+    for ts in range(100_000 if busy else 5_000):
+        machine.now += gap
+        engine.feed(Event("B" if ts % 100 else "C", ts))
+        measured += engine.load.passed == 0
+    assert measured < ts / 20
+    assert engine.busy_factor == busy
+
+
 def test_engines_that_take_turns_see_the_load_of_all() -> None:
     machine = Machine(cost=0.001)
     meter = LoadMeter(machine.time, effort=None)

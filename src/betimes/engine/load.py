@@ -7,7 +7,8 @@ Feeds that follow each other without a pause make 1, whatever the time between t
 Idle is the time between two calls of an engine, with three exceptions:
 
 * Gaps of less than `SHORT` are no pauses: nothing can sleep for so short a time, and a loop that
-  takes one event at a time has nothing but such gaps.
+  takes one event at a time has nothing but such gaps. Calls that are over before anybody looks at a
+  clock are only counted (`passed`): they cut a gap into as many shorter ones.
 * What the thread computes in a gap (reading a source, writing to a sink) is work. If it has not
   waited for anything, all of the gap was work, even if other processes had the processor meanwhile.
 * What the caller does inside `with meter:` is work, even if it only waits, say for a disk.
@@ -68,6 +69,8 @@ class LoadMeter:
         self.time = time
         self.idle = 0.0
         """Seconds without work so far."""
+        self.passed = 0
+        """Calls since the last work that were too short to be measured."""
         self._effort = effort
         self._depth = 0
         self._since = time()
@@ -81,8 +84,9 @@ class LoadMeter:
         if self._depth == 0:
             gap = self.time() - self._since
             self._pauses = gap >= SHORT
-            if self._pauses:
+            if gap >= SHORT * (1 + self.passed):
                 self.idle += self._idle_in(gap)
+            self.passed = 0
         self._depth += 1
         return self
 
