@@ -119,6 +119,18 @@ def test_readings_say_which_source_is_waited_for() -> None:
     assert engine.stats["pair"].waits_for == "fast"
 
 
+def test_while_a_source_is_expected_there_is_no_slack_to_tell() -> None:
+    """The first source of a block has to wait for the others, however long ago time began."""
+    seen = Hierarchy(clock="*")
+    seen.add(lambda event: Event("seen", event.ts), on="A", emits="seen", name="seen")
+    engine = Engine(seen, source="p", slack=7, attenuation=0)
+    block = [Event("A", 10**15 + ts, {"p": p}) for p in "ab" for ts in range(3)]
+    changes = engine.feed(block, blocks=True)
+    assert max(change.slack for change in changes) <= 10
+    engine.finish()
+    assert (engine.stats["seen"].latency_final or 0) <= 10
+
+
 def test_a_slow_source_delays_what_is_final_and_not_what_is_early() -> None:
     engine = Engine(pairs(), source="p", slack=0, attenuation=0)
     engine.feed([Event("C", 0, {"p": "slow"}), Event("A", 5, {"p": "fast"})])

@@ -124,6 +124,7 @@ def test_a_failure_is_named_with_what_was_read_and_does_not_count_while_it_may_v
         (lambda _, state: state["missing"], "KeyError: 'missing'"),
         (lambda _, state: [state.update(a="x"), state.add("a"), state["a"]], "add at state key"),
         (lambda _, state: [state.update(a=[1]), state["a"].append(2)], "changed in place"),
+        (lambda _, state: state.setdefault("a", []).append(2), "changed in place"),
         (lambda _, __: [Event("other", 1)], "declares emits"),
         (lambda _, __: [3], "to make Event objects"),
     ],

@@ -87,6 +87,11 @@ class Sources:
         self._numbers = {name: number for number, name in enumerate(kept["names"], 1)}
 
 
+def known_slack(clock: Any, slack: Any) -> Any:
+    """The slack as it is told: 0 while a source is expected whose time nobody knows."""
+    return np.where(clock - slack == kernel.NOTHING_CERTAIN, 0, slack)
+
+
 class Origin(NamedTuple):
     """Where the events of a batch come from."""
 

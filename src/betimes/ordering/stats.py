@@ -12,7 +12,7 @@ from betimes.model.event import PSEUDO
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY
 from betimes.ordering.loop import Loop
-from betimes.ordering.sources import Sources, SourceStats
+from betimes.ordering.sources import Sources, SourceStats, known_slack
 from betimes.ordering.types import Types
 
 
@@ -90,9 +90,11 @@ def readings(
     """What these parts of a unit tell about it."""
     read = loop.state.tolist()
     names, table, clock = types.names, types.table, types.moving()
+    slack = read[kernel.SLACK]
     more: dict[str, Any] = {"largest_delay": read[kernel.TOP], "delays": types.delays}
     if sources is not None and loop.clocks is not None:
-        more = loop.clocks.readings(sources)
+        more |= loop.clocks.readings(sources)
+        slack = int(known_slack(read[kernel.NOW], slack))
     return OrderingStats(
         arrived=read[kernel.ARRIVALS],
         released=read[kernel.N_RELEASED],
@@ -109,7 +111,7 @@ def readings(
         clock_types=tuple(names[i] for i in clock),
         clock_reason=why,
         clock_offsets={names[i]: int(table[kernel.OFFSET, i]) for i in clock},
-        slack=read[kernel.SLACK],
+        slack=slack,
         policy=loop.policy.label,
         attenuation=loop.attenuation,
         types=dict(zip(names, table[kernel.COUNT].tolist(), strict=True)),

@@ -153,6 +153,11 @@ class State(MutableMapping[Any, Any]):
         found = self._notes.value((self._name, checked_key(key)))
         return found[0] if found else default
 
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]  # not the default itself: what is changed in place would be lost
+
     def __contains__(self, key: Any) -> bool:
         return self._notes.has((self._name, checked_key(key)))
 

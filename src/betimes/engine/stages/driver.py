@@ -53,6 +53,7 @@ from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
 from betimes.ordering.loop import Step
+from betimes.ordering.sources import known_slack
 
 _SILENCE = Telling()
 """Nothing is told."""
@@ -235,7 +236,8 @@ class Stage:
         self._newest.follow(arrivals, clock)
         bounds = self._pass_time(clock, slack)
         inputs_only = arrivals.below is None
-        path = Path(before, arrivals.at, clock, slack, bounds, increasing=inputs_only)
+        told_slack = known_slack(clock, slack) if self.sourced else slack
+        path = Path(before, arrivals.at, clock, told_slack, bounds, increasing=inputs_only)
         self._outputs.path = path
         if not len(clock):
             return

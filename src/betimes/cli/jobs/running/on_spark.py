@@ -146,7 +146,9 @@ class SparkJob:
             reader = reader.option("subscribe", source.topic)
             reader = reader.option("maxOffsetsPerTrigger", source.batch_rows)
             records = reader.options(**source.options).load()
-            used = {name: _ORIGIN[name] for name in (source.clocks, source.order) if name in _ORIGIN}
+            used = {
+                name: _ORIGIN[name] for name in (source.clocks, source.order) if name in _ORIGIN
+            }
             return _parsed(records, _columns(self._job), **used)
         if source.format == "socket":
             reader = reader.format("socket").option("host", source.host)
