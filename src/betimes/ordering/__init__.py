@@ -3,6 +3,7 @@
 from betimes.ordering.kernel import NEVER, holding_time, holding_times
 from betimes.ordering.ordered import Handed, Ordered
 from betimes.ordering.slack import SlackPolicy
+from betimes.ordering.sources import known_slack
 from betimes.ordering.stats import OrderingStats
 from betimes.ordering.unit import OrderingUnit
 
@@ -15,4 +16,5 @@ __all__ = [
     "SlackPolicy",
     "holding_time",
     "holding_times",
+    "known_slack",
 ]

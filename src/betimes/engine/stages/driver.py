@@ -51,9 +51,8 @@ from betimes.engine.stats import DetectorStats, StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
-from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times
+from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times, known_slack
 from betimes.ordering.loop import Step
-from betimes.ordering.sources import known_slack
 
 _SILENCE = Telling()
 """Nothing is told."""

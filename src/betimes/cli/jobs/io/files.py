@@ -1,20 +1,24 @@
 """Files as a stream: read one after the other, in the order of their names, in batches of rows.
 
-A `Position` says how far a stream was read: `rows` rows of one file, and all files before it. Only
-one batch is in memory at a time. What follows a position does not depend on how often the stream
-was stopped before it.
+Files of several sources are read side by side instead (`beside`).
+
+A `Position` says how far a stream was read: `rows` rows of one file, and all files before it; or
+so many rows of each file. Only one batch is in memory at a time; side by side, some of each open
+file. What follows a position does not depend on how often the stream was stopped before it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
+from betimes.cli.jobs.io.beside import Keys, Part, keys_of, merged
 from betimes.cli.jobs.jobfile.tables import SourceTable
 from betimes.cli.speaking import shown
 from betimes.engine import CheckpointError
@@ -46,6 +50,8 @@ class Position(msgspec.Struct, frozen=True):
     """How many of its rows are done; without files, how many rows of the stream."""
     before: str = ""
     """A hash of the names of the files before it."""
+    beside: dict[str, int] = {}
+    """How many rows of each file are done, if files are read side by side."""
 
 
 class FileSource:
@@ -56,6 +62,8 @@ class FileSource:
         self._path = Path(str(source.path))
         self._format = source.format
         self._seen: list[tuple[str, int]] = []
+        self._ended: set[tuple[str, int, int]] = set()
+        """Files read to their ends: names, sizes and rows. They need not be opened again."""
 
     def found(self) -> list[Path]:
         """The files, in the order in which they are read."""
@@ -85,12 +93,13 @@ class FileSource:
 
     def batches(self, position: Position, rows: int) -> Iterator[tuple[pa.Table, Position]]:
         """Tables of `rows` rows (the last may be shorter), each with the position after it."""
+        if self._source.clocks is not None:
+            yield from self._side_by_side(position, rows)
+            return
         files, passed = self._rest(position)
         if not files:
             return
-        schema = self.schema()
-        if self._format == "parquet" and self._source.type not in self._source.columns:
-            schema = _coded(schema, self._source.type)
+        schema = self._read_as()
         waiting: list[pa.Table] = []
         count = 0
         for file in files:
@@ -112,6 +121,56 @@ class FileSource:
         if count:
             yield pa.concat_tables(waiting), position
 
+    def _read_as(self) -> pa.Schema:
+        """The columns as they are read."""
+        schema = self.schema()
+        if self._format == "parquet" and self._source.type not in self._source.columns:
+            schema = _coded(schema, self._source.type)
+        return schema
+
+    def _side_by_side(self, position: Position, rows: int) -> Iterator[tuple[pa.Table, Position]]:
+        """Like `batches`: the files of several sources, merged."""
+        files = {path.name: path for path in self.found()}
+        missing = [name for name in position.beside if name not in files]
+        if missing:
+            raise CheckpointError(
+                f"the files in {shown(self._path)} have changed: {missing} were read before the "
+                "stop, and are gone; put them back, or start over with --fresh"
+            )
+        done = dict(position.beside)
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        new = [name for name in files if (name, sizes[name], done.get(name, 0)) not in self._ended]
+        if not new:
+            return
+        schema = self._read_as()
+
+        def keys(table: pa.Table) -> Keys:
+            source = self._source
+            return keys_of(table, source.time, source.arrival, source.unit)
+
+        def first(name: str) -> Any:
+            top = next(_read(files[name], self._format, schema, skip=0), None)
+            return keys(top.slice(0, 1))[0] if top is not None else None
+
+        def part(name: str) -> Part:
+            read = _read(files[name], self._format, schema, skip=0)
+            return Part(name, done.get(name, 0), ((table, keys(table)) for table in read))
+
+        waiting: list[pa.Table] = []
+        names: list[str] = []
+        for table, of in merged(new, first, part):
+            waiting.append(table)
+            names += of
+            while len(names) >= rows:
+                ready = pa.concat_tables(waiting)
+                done = _plus(done, names[:rows])
+                yield ready.slice(0, rows), Position(beside=done)
+                waiting, names = [ready.slice(rows)], names[rows:]
+        done = _plus(done, names)
+        self._ended.update((name, sizes[name], done.get(name, 0)) for name in new)
+        if names:
+            yield pa.concat_tables(waiting), Position(beside=done)
+
     def _rest(self, position: Position) -> tuple[list[Path], blake2b]:
         """The files from a position on, and a hash of the names before it."""
         files = self.found()
@@ -129,6 +188,12 @@ class FileSource:
                 "names, or start over with --fresh"
             )
         return files[len(before) :], passed
+
+
+def _plus(done: dict[str, int], names: list[str]) -> dict[str, int]:
+    """How many rows of each file are done, with one more row for each of these names."""
+    more = Counter(names)
+    return done | {name: done.get(name, 0) + count for name, count in more.items()}
 
 
 def dataset(place: Path, format: str, schema: pa.Schema | None = None) -> ds.FileSystemDataset:  # noqa: A002
