@@ -48,9 +48,11 @@ class Case:
     """A tactic, with a detector for it to run."""
 
     name: str
-    tactic: Callable[[Setting], Any]
+    tactic: Callable[[Setting], Any] | None
+    """None for the one that its description names."""
     detector: Any
     """A detector, or a function that makes a pattern of three types."""
+    emits: tuple[str, ...] = ("made", "made-")
 
     def hierarchy(
         self, *, by: str | None = None, above: bool = False, clock: Any = "A", plain: bool = False
@@ -63,10 +65,12 @@ class Case:
         if isfunction(self.detector):
             made.add(self.detector(types), by=by, name=NAME)
         else:
-            made.add(self.detector, on=types, emits=("made", "made-"), by=by, name=NAME)
-        tactic: Any = self.tactic if plain else partial(Checked, self.tactic)
-        node = replace(made._nodes[NAME], tactic=tactic)
-        made._nodes[NAME] = node
+            made.add(self.detector, on=types, emits=self.emits, by=by, name=NAME)
+        node = made._nodes[NAME]
+        tactic: Any = self.tactic or node.tactic
+        if not plain:
+            tactic = partial(Checked, tactic)
+        made._nodes[NAME] = replace(node, tactic=tactic)
         return made
 
 

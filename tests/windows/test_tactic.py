@@ -15,7 +15,7 @@ from tests.engine.cases import runs, tidies_early
 from tests.engine.material import share
 from tests.engine.protocol import NAME, Case, Run, check
 from tests.engine.test_tactics import check_memory, some_runs
-from tests.windows.material import WINDOWS, Quiet, Steps
+from tests.windows.material import TOTALS, WINDOWS, Quiet, Steps
 
 
 def case(shape: str, operator: type, instances: int, schedule: Any = "round_robin") -> Case:
@@ -35,6 +35,10 @@ CASES = [
     case("gap", Steps, 2),
     case("free", Quiet, 2),
     case("free, state", Steps, 16, "locality"),
+    *(
+        Case(f"{shape}, aggregates", None, windowed(TOTALS, WINDOWS[shape]), ("made",))
+        for shape in ("time", "time, odd", "time, tumbling")
+    ),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

@@ -55,6 +55,10 @@ class ArrayBatch(EventBatch):
         """How many bytes the payload takes, as arrays as well as in a table."""
         return sum(array.nbytes for array in self._arrays.values())
 
+    def array(self, name: str) -> npt.NDArray[Any] | None:
+        """A column, if there is one of this name."""
+        return self._arrays.get(name)
+
     def numbers(self, name: str) -> npt.NDArray[Any]:
         array = self._arrays.get(name)
         return super().numbers(name) if array is None else array

@@ -90,6 +90,25 @@ def fulfil(condition: Condition | None, batch: EventBatch, rows: Rows) -> Flags:
     return found
 
 
+def numbers(expr: Expr, batch: EventBatch) -> Any:
+    """The values of an expression for a whole batch, as an Arrow array of numbers.
+
+    None if the expression is not about numbers, or has to be evaluated row by row.
+    """
+    if not isinstance(batch.payload, pa.Table) or not len(batch):
+        return None
+    try:
+        value = _Columns(batch, None).value(expr)
+    except (_DiffersError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+    if isinstance(value, pa.Scalar):
+        return None
+    if isinstance(value, pa.ChunkedArray):
+        value = value.combine_chunks()
+    plain = pa.types.is_integer(value.type) or pa.types.is_floating(value.type)
+    return value if plain else None
+
+
 def _one_by_one(condition: Condition, batch: EventBatch, rows: Rows) -> Flags:
     holds = condition.holds
     return np.fromiter((holds(event, {}) for event in batch.take(rows).rows()), np.bool_, len(rows))
@@ -107,11 +126,11 @@ def _truth(expr: Expr, batch: EventBatch, rows: Rows) -> Flags:
 
 
 class _Columns:
-    """Some rows of a batch, and the values of expressions there."""
+    """Some rows of a batch, or all, and the values of expressions there."""
 
-    def __init__(self, batch: EventBatch, rows: Rows) -> None:
+    def __init__(self, batch: EventBatch, rows: Rows | None) -> None:
         self._batch = batch
-        self._rows = rows
+        self._rows: Rows | slice = slice(None) if rows is None else rows
         self._known: dict[str, Any] = {}
 
     def value(self, expr: Expr) -> Any:
@@ -180,10 +199,14 @@ class _Columns:
         assert isinstance(batch.payload, pa.Table)
         if name not in batch.payload.column_names:
             raise _DiffersError  # row by row, the error names the event, if one is tested at all
-        column = batch.payload[name].take(rows)
+        column = batch.payload[name]
+        if not isinstance(rows, slice):
+            column = column.take(rows)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_floating(column.type):
+            # Row by row, Python calculates with 64 bits.
+            column = column.cast(pa.float64())
             column = pc.if_else(pc.is_nan(column), None, column)
         return column
 

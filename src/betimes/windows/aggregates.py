@@ -122,7 +122,8 @@ class Column:
         return Column, (self.name, self.text, self.function, self.expression, self.share)
 
     @cached_property
-    def _value(self) -> Callable[[Event], Any]:
+    def value(self) -> Callable[[Event], Any]:
+        """What it takes of an event."""
         if self.expression is None:
             return lambda _event: True
         run = value_of(parse(self.expression, self.name), SourceText(self.expression, self.name))
@@ -131,8 +132,8 @@ class Column:
     def begin(self) -> State:
         return list(_FUNCTIONS[self.function][0])
 
-    def take(self, state: State, event: Event) -> None:
-        _FUNCTIONS[self.function][1](state, self._value(event))
+    def take(self, state: State, value: Any) -> None:
+        _FUNCTIONS[self.function][1](state, value)
 
     def result(self, state: State) -> Any:
         return _FUNCTIONS[self.function][2](state, self.share)

@@ -25,7 +25,8 @@ from betimes.windows.cutting import Span
 Frame = Literal["arrow", "pandas"]
 FRAMES: tuple[Frame, ...] = ("arrow", "pandas")
 
-_OWN = ("window.start", "window.end", "window.count", "window.complete")
+OWN = ("window.start", "window.end", "window.count", "window.complete")
+"""What every result says about its window."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class OfAggregates:
         if self._by is not None:
             state[0] = event.payload.get(self._by)
         for column, mine in zip(self._columns, state[1:], strict=True):
-            column.take(mine, event)
+            column.take(mine, column.value(event))
         return ()
 
     def close(self, state: list[Any], span: Span) -> Iterable[Event]:
@@ -201,13 +202,13 @@ def check_within(ts: Any, span: Span, name: str) -> None:
 
 def result_of(type: str, ts: int, payload: dict[str, Any], span: Span, name: str) -> Event:
     """The result of a window: it says which window."""
-    for own in _OWN:
+    for own in OWN:
         if own in payload:
             raise DetectorError(
                 f"{name!r} returned a column {own!r}, which windows have anyway; rename it"
             )
     about = (span.start, span.end, span.count, span.complete)
-    return Event(type, ts, payload | dict(zip(_OWN, about, strict=True)))
+    return Event(type, ts, payload | dict(zip(OWN, about, strict=True)))
 
 
 def _rows(result: Any, name: str) -> list[dict[str, Any]]:

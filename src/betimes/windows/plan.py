@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from betimes.windows.aggregates import Aggregate
 from betimes.windows.operators import Frame, facts_of, is_of_whole
-from betimes.windows.shapes import Window
+from betimes.windows.shapes import TimeWindow, Window
 
 Workers = Literal["auto", "inline", "processes"]
 WORKERS: tuple[Workers, ...] = ("auto", "inline", "processes")
@@ -39,3 +40,9 @@ class Windowed:
     def apart(self) -> bool:
         """Whether instances have processes of their own."""
         return self.workers == "processes" or (self.workers == "auto" and self.instances > 1)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether no event has to become a Python object: aggregates over windows of time."""
+        plain = isinstance(self.operator, Aggregate) and isinstance(self.window, TimeWindow)
+        return plain and self.instances == 1 and not self.apart

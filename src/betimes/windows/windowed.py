@@ -8,6 +8,7 @@ from typing import Any
 from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
 from betimes.engine.snapshots.spacing import SnapshotModel, parse_snapshots
+from betimes.engine.stages.tactic import TacticMaker
 from betimes.model.detector import DescribedMaker
 from betimes.model.errors import OptionError
 from betimes.model.hints import did_you_mean, known_options
@@ -22,6 +23,7 @@ from betimes.windows.operators import (
 from betimes.windows.plan import WORKERS, Windowed, Workers
 from betimes.windows.schedules import Schedule, parse_schedule
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
+from betimes.windows.summing import AggregateTactic
 from betimes.windows.tactic import WindowTactic
 from betimes.windows.team import Recruit, check_travels
 
@@ -120,5 +122,8 @@ def _windowed(
         check_travels(Recruit(spec, detector.snapshots))
     operator = spec.operator()
     maker = DescribedMaker(detector, lambda: WindowDetector(detector.window, operator))
-    tactic = partial(WindowTactic, detector, spec)
+    tactic: TacticMaker = partial(WindowTactic, detector, spec)
+    if detector.compiles and not (by or "").startswith("window."):
+        assert isinstance(detector.window, TimeWindow)
+        tactic = partial(AggregateTactic, detector.window, spec)
     return Node(called, maker, type_names(on, "on"), types, by, tactic)

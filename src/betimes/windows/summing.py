@@ -1,0 +1,278 @@
+"""The tactic of aggregates over windows of time: compiled, over columns.
+
+Windows of time are the same for all keys, and which events a window has follows from their times
+alone. So nothing has to be cut: events are kept in one order, and when time has come to the end of
+a window, one pass over its events gives the aggregates of all keys (`betimes.windows.kernel`).
+
+There is no state to go back to, either. An event that lands in a window that is still open is just
+there. One that lands in windows that are over makes these be calculated again for its key; so does
+an output of another stage that is taken back. Only what has changed is published.
+
+An event for which an expression fails is left out, in whatever order it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from betimes.engine.news.comparing import made_again
+from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.snapshots.weights import ROW
+from betimes.engine.stages.runner import DetectorFailed
+from betimes.engine.stages.slices.arriving import SlicesArriving
+from betimes.engine.stages.slices.events import Slice
+from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
+from betimes.model.volumes import VolumeReader, VolumeWriter
+from betimes.windows.aggregates import Aggregate
+from betimes.windows.operators import OperatorSpec
+from betimes.windows.results import Due, Results
+from betimes.windows.shapes import TimeWindow
+from betimes.windows.timeline import KEY, TS, Timeline
+from betimes.windows.values import Expressions
+
+_PIECE = 4096
+"""How many events are forgotten together, as far as a budget of memory is concerned."""
+
+
+class AggregateTactic(SlicesArriving):
+    """Runs aggregates over windows of time."""
+
+    weighs = False
+
+    def __init__(self, window: TimeWindow, spec: OperatorSpec, setting: Setting) -> None:
+        super().__init__(setting)
+        setting.retraction.reason = "compiled: only what has changed is published"
+        assert isinstance(spec.given, Aggregate)
+        self._window = window
+        self._expressions = Expressions(spec.given.columns)
+        self._timeline = Timeline(len(self._expressions.texts))
+        self._results = Results(spec, self._expressions, self._timeline, setting)
+        if not self._has_keys:
+            self._keys.resume([None])
+        self._out: dict[int, Outputs] = {}
+        """What is out, by the end of the window."""
+        self._passed = -1
+        self._reach = -1
+        self._taken_back: list[tuple[int, int, int, str]] = []
+        """Events that were taken out in this batch: time, key, with which arrival, and why."""
+
+    # Time
+
+    @property
+    def passed(self) -> int | None:
+        return self._passed
+
+    @property
+    def next_due(self) -> int:
+        for end in self._ends(self._passed, END):
+            return end
+        return END
+
+    def let_pass(self, time: int) -> None:
+        self._passed = max(self._passed, time)
+
+    def _ends(self, after: int, until: int) -> Iterator[int]:
+        """The ends of windows with events, after a time and up to another."""
+        window, ts = self._window, self._timeline.numbers[TS]
+        number = (after - window.offset - window.size) // window.slide + 1
+        while True:
+            row = int(ts.searchsorted(window.offset + number * window.slide))
+            if row == len(ts):
+                return
+            number = max(number, self._first(ts.item(row)))
+            end = window.offset + number * window.slide + window.size
+            if end > until:
+                return
+            yield end
+            number += 1
+
+    def _first(self, ts: int) -> int:
+        """The number of the first window that a time belongs to."""
+        return (ts - self._window.offset - self._window.size) // self._window.slide + 1
+
+    def _ends_of(self, ts: int) -> range:
+        """The ends of the windows that a time belongs to."""
+        window = self._window
+        first = window.offset + self._first(ts) * window.slide + window.size
+        return range(first, ts + window.size + 1, window.slide)
+
+    # Handling events
+
+    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
+        row = self._below.withdraw(output.id)
+        if row is not None:
+            return row
+        key = self._timeline.remove(output.place)
+        code = int(self._codes(Outputs.of([output]))[0]) if self._has_keys else 0
+        self._setting.failures.mend(self._keys.values[code], output.place, output.place)
+        if key is not None:
+            event = output.event
+            why = f"retracted {event.type} at {event.ts}"
+            self._taken_back.append((event.ts, key, at, why))
+        return None
+
+    def handle(self, events: Slice, moment: Moment) -> Iterator[Told]:
+        if self._mixed:
+            events = events.sorted()
+        before, since = self._passed, int(events.at.min()) if len(events) else END
+        self._setting.counts.handled += len(events)
+        self._take_in(events)
+        changed = [*self._late(events, before), *self._taken_back]
+        if changed:
+            yield from self._go_back(changed, before, since, moment)
+        last = int(events.ts[-1]) if len(events) else -1
+        self._passed = max(before, moment.time, last)
+        ends = list(self._ends(before, self._passed))
+        if ends:
+            wanted = np.ones(len(self._keys.values), np.bool_)
+            made = self._calculate(ends, wanted, since, moment)
+            self._keep(made)
+            yield made
+        self._taken_back = []
+
+    def _take_in(self, events: Slice) -> None:
+        """Put events in their places, without those at which an expression fails."""
+        if not len(events):
+            return
+        values = self._expressions.read(events.batch)
+        codes = events.codes if self._has_keys else np.zeros(len(events), np.int64)
+        numbers = np.stack((events.ts, events.arrival, events.at, codes))
+        places = None if events.made is None else events.places(list(range(len(events))))
+        if values.failed:
+            for row, error in values.failed.items():
+                self._fail(events, row, int(codes[row]), error)
+            left = np.array([row for row in range(len(events)) if row not in values.failed], int)
+            numbers, values.floats = numbers[:, left], values.floats[:, left]
+            values.whole = values.whole[:, left]
+            rows = left.tolist()
+            values.objects = {n: [mine[r] for r in rows] for n, mine in values.objects.items()}
+            places = None if places is None else [places[row] for row in rows]
+        self._timeline.insert(numbers, values.floats, values.whole, values.objects, places)
+
+    def _fail(self, events: Slice, row: int, code: int, error: Exception) -> None:
+        name, event = self._setting.node.name, events.event(row)
+        failure = DetectorFailed(
+            f"detector {name!r} failed at {event!r}: {type(error).__name__}: {error}"
+        )
+        self._setting.failures.note(self._keys.values[code], events.place(row), failure)
+
+    def _late(self, events: Slice, passed: int) -> list[tuple[int, int, int, str]]:
+        """The events that belong to windows that are over: time, key, -1, and why."""
+        window, ts = self._window, events.ts
+        first = (ts - window.offset - window.size) // window.slide + 1
+        late = np.flatnonzero(window.offset + first * window.slide + window.size <= passed)
+        return [
+            (
+                int(ts[row]), int(events.codes[row]) if self._has_keys else 0, -1,
+                f"late {events.types([row])[0]} at {ts[row]}",
+            )
+            for row in late.tolist()
+        ]  # fmt: skip
+
+    def _go_back(
+        self, changed: list[tuple[int, int, int, str]], passed: int, since: int, moment: Moment
+    ) -> Iterator[ColumnReplay]:
+        """Calculate windows again that are over."""
+        began, counts = self._setting.time(), self._setting.counts
+        times = {ts for ts, _, _, _ in changed}
+        ends = sorted({end for ts in times for end in self._ends_of(ts) if end <= passed})
+        if not ends:
+            return
+        wanted = np.zeros(len(self._keys.values), np.bool_)
+        wanted[[key for _, key, _, _ in changed]] = True
+        old, stay = self._take_out(ends, wanted)
+        self._setting.outputs.unmake(old)
+        made = self._calculate(ends, wanted, since, moment)
+        again, was = made_again(old, made)
+        replay = ColumnReplay(None, (min(times), 0, 0), moment.last, on_demand=True)
+        replay.fresh, replay.gone = made.without(again), old.without(was)
+        why = {key: reason for _, key, _, reason in changed}
+        replay.why = [why[int(key)] for key in replay.gone.keys]
+        for part in (stay, old.pick(was), replay.fresh):
+            self._keep(part)
+        low, high = (
+            self._timeline.numbers[TS]
+            .searchsorted((ends[0] - self._window.size, ends[-1]))
+            .tolist()
+        )
+        replay.handled = int(wanted[self._timeline.numbers[KEY, low:high]].sum())
+        counts.replays += int(wanted.sum())
+        counts.replayed += replay.handled
+        counts.replaying += self._setting.time() - began
+        yield replay
+
+    def _calculate(self, ends: list[int], wanted: Any, since: int, moment: Moment) -> Outputs:
+        """What the wanted keys have in the windows with these ends."""
+        newest: dict[int, int] = {}
+        for _, key, at, _ in self._taken_back:
+            newest[key] = max(newest.get(key, -1), at)
+        due = Due(
+            np.array(ends, np.int64) - self._window.size, np.array(ends, np.int64), wanted, since,
+            newest, moment.last,
+        )  # fmt: skip
+        return self._results.of(due, self._keys.values)
+
+    # What is out
+
+    def _keep(self, made: Outputs) -> None:
+        """Remember outputs, by the ends of their windows."""
+        if not len(made):
+            return
+        ends = np.array([cause[0] for cause in made.causes], np.int64)
+        for end in np.unique(ends).tolist():
+            mine = made.pick(np.flatnonzero(ends == end))
+            known = self._out.get(end)
+            self._out[end] = mine if known is None else Outputs.concat([known, mine])
+
+    def _take_out(self, ends: list[int], wanted: Any) -> tuple[Outputs, Outputs]:
+        """The outputs of these windows, of the wanted keys and of the others."""
+        mine, others = [], []
+        for end in ends:
+            known = self._out.pop(end, None)
+            if known is not None:
+                is_wanted = wanted[np.asarray(known.keys, np.int64)]
+                mine.append(known.pick(np.flatnonzero(is_wanted)))
+                others.append(known.pick(np.flatnonzero(~is_wanted)))
+        return Outputs.concat(mine), Outputs.concat(others)
+
+    # Memory
+
+    def forget(self, before: int) -> Iterable[Sequence[Output]]:
+        self._reach = max(self._reach, before)
+        for end in sorted(end for end in self._out if end < before):
+            yield self._out.pop(end)
+        self._timeline.forget(min(before, self._passed + 1) - self._window.size)
+
+    def history(self) -> list[tuple[int, int]]:
+        ts, each = self._timeline.numbers[TS], ROW + 9 * len(self._expressions.texts)
+        return [
+            (ts.item(row), each * min(_PIECE, len(ts) - row)) for row in range(0, len(ts), _PIECE)
+        ]
+
+    @property
+    def remembered(self) -> int:
+        return len(self._timeline) - int(self._timeline.numbers[TS].searchsorted(self._reach))
+
+    def snapshots(self) -> tuple[int, int]:
+        return 0, 0
+
+    # Checkpoints
+
+    def outputs(self) -> Outputs:
+        return Outputs.concat([self._out[end] for end in sorted(self._out)])
+
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+        return self._arrivals_kept() | {
+            "timeline": self._timeline.state_of(),
+            "out": [(end, self._out[end].state_of()) for end in sorted(self._out)],
+            "times": (self._passed, self._reach),
+        }
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+        self._resume_arrivals(kept)
+        self._timeline.resume(kept["timeline"], len(self._keys.values))
+        self._out = {end: Outputs.resumed(written) for end, written in kept["out"]}
+        self._passed, self._reach = kept["times"]

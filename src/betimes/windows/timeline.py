@@ -1,0 +1,223 @@
+"""The events of all keys in one order, as columns: what windows of time are ranges of.
+
+New events mostly follow all others. Those that do not are merged with the events after them, so a
+late event costs as much as came since. What is no longer needed is dropped from the front.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.news.outputs import Place
+from betimes.engine.stages.handed import in_order
+from betimes.model import stored
+
+Ints = npt.NDArray[np.int64]
+
+TS, ARRIVAL, AT, KEY = range(4)
+"""Rows of the numbers: the place of an event, when it was handed out, and its key."""
+
+
+class Growing:
+    """Columns that grow at the end and shrink at both."""
+
+    def __init__(self, columns: npt.NDArray[Any]) -> None:
+        self._columns = columns
+        self._low, self._high = 0, columns.shape[1]
+
+    @property
+    def view(self) -> npt.NDArray[Any]:
+        return self._columns[:, self._low : self._high]
+
+    def append(self, more: npt.NDArray[Any]) -> None:
+        need = self._high + more.shape[1]
+        if need > self._columns.shape[1]:
+            known = self.view
+            room = 2 * (known.shape[1] + more.shape[1])
+            self._columns = np.empty((known.shape[0], room), known.dtype)
+            self._columns[:, : known.shape[1]] = known
+            self._low, self._high = 0, known.shape[1]
+        self._columns[:, self._high : self._high + more.shape[1]] = more
+        self._high += more.shape[1]
+
+    def keep(self, low: int, high: int) -> None:
+        self._low, self._high = self._low + low, self._low + high
+
+
+class Timeline:
+    """Events in order."""
+
+    def __init__(self, expressions: int) -> None:
+        self._numbers = Growing(np.empty((4, 0), np.int64))
+        self._floats = Growing(np.empty((expressions, 0)))
+        self._whole = Growing(np.empty((expressions, 0), np.bool_))
+        self.objects: dict[int, list[Any]] = {}
+        """Expressions whose values are no plain numbers."""
+        self._places: list[Place] | None = None
+        """Where events are, if some of them are outputs of other stages."""
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[1])
+
+    @property
+    def numbers(self) -> Ints:
+        return self._numbers.view
+
+    @property
+    def floats(self) -> npt.NDArray[np.float64]:
+        return self._floats.view
+
+    @property
+    def whole(self) -> npt.NDArray[np.bool_]:
+        return self._whole.view
+
+    def place(self, row: int) -> Place:
+        if self._places is not None:
+            return self._places[row]
+        return self.numbers.item(TS, row), 0, self.numbers.item(ARRIVAL, row)
+
+    def value(self, expression: int, row: int) -> Any:
+        """A value as Python has it."""
+        if expression in self.objects:
+            return self.objects[expression][row]
+        value = self.floats.item(expression, row)
+        if value != value:
+            return None
+        return int(value) if self.whole[expression, row] else value
+
+    # Changes
+
+    def insert(
+        self,
+        numbers: Ints,
+        floats: npt.NDArray[np.float64],
+        whole: npt.NDArray[np.bool_],
+        objects: dict[int, list[Any]],
+        places: list[Place] | None,
+    ) -> None:
+        """Put events, which are in order, in their places."""
+        if not numbers.shape[1]:
+            return
+        known, first = len(self), int(numbers[TS, 0])
+        low = known
+        if known and self.numbers[TS, -1] >= first:
+            low = int(self.numbers[TS].searchsorted(first))
+        self._append(numbers, floats, whole, objects, places)
+        if low < known:
+            self._sort(low)
+
+    def _append(
+        self,
+        numbers: Ints,
+        floats: npt.NDArray[np.float64],
+        whole: npt.NDArray[np.bool_],
+        objects: dict[int, list[Any]],
+        places: list[Place] | None,
+    ) -> None:
+        before = len(self)
+        for expression in objects:
+            if expression not in self.objects:
+                self.objects[expression] = [self.value(expression, row) for row in range(before)]
+        if places is not None and self._places is None:
+            self._places = [self.place(row) for row in range(before)]
+        self._numbers.append(numbers)
+        self._floats.append(floats)
+        self._whole.append(whole)
+        rows = range(before, len(self))
+        if self._places is not None:
+            ties = numbers[[TS, ARRIVAL]].T.tolist()
+            self._places += places or [(ts, 0, arrival) for ts, arrival in ties]
+        for expression, values in self.objects.items():
+            more = objects.get(expression)
+            if more is None:
+                view, flags = self.floats[expression], self.whole[expression]
+                more = [_plain(view.item(row), integer=bool(flags[row])) for row in rows]
+            values += more
+
+    def _sort(self, low: int) -> None:
+        """Bring what begins with a row into order."""
+        numbers, floats, whole = (view[:, low:].copy() for view in self._views)
+        if self._places is None:
+            order = in_order(numbers[TS], numbers[ARRIVAL])
+        else:
+            places = self._places[low:]
+            order = np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+            self._places[low:] = [places[row] for row in order.tolist()]
+        for values in self.objects.values():
+            tail = values[low:]
+            values[low:] = [tail[row] for row in order.tolist()]
+        for view, part in zip(self._views, (numbers, floats, whole), strict=True):
+            view[:, low:] = part.take(order, axis=1)
+
+    @property
+    def _views(self) -> tuple[npt.NDArray[Any], ...]:
+        return self.numbers, self.floats, self.whole
+
+    def remove(self, place: Place) -> int | None:
+        """Take an event out; return its key, or None if there is no such event."""
+        row = bisect_left(range(len(self)), place, key=self.place)
+        if row == len(self) or self.place(row) != place:
+            return None
+        key = self.numbers.item(KEY, row)
+        for view in self._views:
+            view[:, row:-1] = view[:, row + 1 :].copy()
+        for column in self._columns:
+            column.keep(0, column.view.shape[1] - 1)
+        for values in self._lists:
+            del values[row]
+        return key
+
+    @property
+    def _columns(self) -> tuple[Growing, ...]:
+        return self._numbers, self._floats, self._whole
+
+    @property
+    def _lists(self) -> list[list[Any]]:
+        return [*self.objects.values(), *([] if self._places is None else [self._places])]
+
+    def forget(self, before: int) -> None:
+        """Drop what is older."""
+        low, high = int(self.numbers[TS].searchsorted(before)), len(self)
+        if low:
+            for column in self._columns:
+                column.keep(low, high)
+            for values in self._lists:
+                del values[:low]
+        if not len(self):
+            self.objects, self._places = {}, None
+
+    # Elsewhere
+
+    def state_of(self) -> tuple[Any, ...]:
+        """Everything needed to resume elsewhere."""
+        views = (np.ascontiguousarray(view) for view in self._views)
+        return *views, self.objects, self._places
+
+    def resume(self, kept: Sequence[Any], keys: int) -> None:
+        """Resume from what `state_of` kept; there are so many keys."""
+        numbers, floats, whole, objects, places = kept
+        what = "the events of windows"
+        stored.array(numbers, np.int64, (4, None), what)
+        shape = self.floats.shape[0], numbers.shape[1]
+        stored.array(floats, np.float64, shape, what)
+        stored.array(whole, np.bool_, shape, what)
+        stored.indices(numbers[KEY], keys, "the keys of windows")
+        stored.require((np.diff(numbers[TS]) >= 0).all(), f"{what} are not in order")
+        lists = [*objects.values(), *([] if places is None else [places])]
+        stored.require(
+            all(len(values) == shape[1] for values in lists), f"{what} are not all there"
+        )
+        self._numbers, self._floats = Growing(numbers), Growing(floats)
+        self._whole = Growing(whole)
+        self.objects, self._places = objects, places
+
+
+def _plain(value: float, *, integer: bool) -> Any:
+    if value != value:
+        return None
+    return int(value) if integer else value
