@@ -17,8 +17,8 @@ from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event
 from betimes.engine.stages.rows.arriving import RowArrivals
-from betimes.engine.stages.rows.handling import When
 from betimes.engine.stages.rows.history import EventRows
+from betimes.engine.stages.rows.when import When
 from betimes.engine.stages.runner import DetectorFailed, Runner
 from betimes.engine.stages.tactic import END, Moment, Replay, Setting, Told
 from betimes.model.event import Event

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -32,6 +32,7 @@ from betimes.engine.stages.execution import Done, Execution
 from betimes.engine.stages.rows.deadlines import Deadlines
 from betimes.engine.stages.rows.detectors import Detectors
 from betimes.engine.stages.rows.history import EventRows, RowSegment
+from betimes.engine.stages.rows.when import When
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
 from betimes.model.event import Event
@@ -51,37 +52,6 @@ class RowReplay(Replay):
             self.at = max([self.at, *map(events.at.item, rows)])
         self.handed.clear()
         return self.at
-
-
-class When:
-    """The arrivals with which events, and all earlier ones of their keys, were known."""
-
-    def __init__(self, events: EventRows) -> None:
-        self._at, self._keys = events.at, events.keys
-
-    @cached_property
-    def _newest(self) -> Ints:
-        return np.maximum.accumulate(self._at)
-
-    def made(self, row: int) -> int:
-        """When something could be made from this event."""
-        at, newest = self._at.item(row), self._newest.item(row)
-        keys = self._keys
-        if keys is None or newest == at:
-            return newest
-        # Few events have come later than one that they precede, and these are not far away.
-        low = int(self._newest.searchsorted(at, side="right"))
-        when, key = self._at, keys[row]
-        later = (when[low:row] > at).nonzero()[0].tolist()
-        return max([at, *(when.item(low + n) for n in later if keys[low + n] == key)])
-
-    def known(self, row: int) -> int:
-        """When all earlier events of its key were known; -1 if there is none."""
-        before = self._at[:row]
-        if self._keys is None:
-            return int(before.max(initial=-1))
-        mine = [n for n in range(row) if self._keys[n] == self._keys[row]]
-        return int(before[mine].max(initial=-1))
 
 
 class Handling:
