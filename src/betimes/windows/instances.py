@@ -43,7 +43,7 @@ from betimes.windows.operators import Operator
 class Events:
     """The events of one key, in order."""
 
-    __slots__ = ("events", "places", "revisions", "runs")
+    __slots__ = ("closed_to", "events", "open", "places", "revisions", "runs")
 
     def __init__(self) -> None:
         self.places: list[Place] = []
@@ -52,6 +52,28 @@ class Events:
         """The newest revision of events that were taken back, or came again."""
         self.runs: dict[int, Run] = {}
         """The windows of this key."""
+        self.open: dict[int, Run] = {}
+        """Those of them whose end is not known."""
+        self.closed_to: Place = (-1, 0, 0)
+        """No other window reaches beyond this place."""
+
+    def add(self, window: int, run: Run) -> None:
+        """A window was opened, or its end has changed."""
+        self.runs[window] = run
+        if run.closing is None:
+            self.open[window] = run
+        else:
+            self.open.pop(window, None)
+            self.closed_to = max(self.closed_to, run.closing.last)
+
+    def remove(self, window: int) -> None:
+        """A window is deleted or forgotten."""
+        self.runs.pop(window, None)
+        self.open.pop(window, None)
+
+    def around(self, place: Place) -> Iterable[tuple[int, Run]]:
+        """The windows in which a place may lie."""
+        return (self.open if place > self.closed_to else self.runs).items()
 
 
 class Run:
@@ -169,7 +191,7 @@ class Instance:
         run.end = bounds[1]
         if revision > run.placed:
             run.placed, run.first, run.start = revision, first, bounds[0]
-        self._keys.setdefault(key, Events()).runs[window] = run
+        self._keys.setdefault(key, Events()).add(window, run)
         self._waiting[window] = run
 
     def _add(self, revision: int, window: int, first: Place, start: int) -> None:
@@ -192,6 +214,7 @@ class Instance:
         run.ended, run.closing = revision, closing
         mine = self._keys.get(run.key)
         if run.opened and mine is not None:
+            mine.add(window, run)
             count = self._range(mine, run)[1]
             self._go_back(run, min(run.done, count))
         self._waiting[window] = run
@@ -201,7 +224,7 @@ class Instance:
         run = self._runs.pop(window, None)
         self._waiting.pop(window, None)
         if run is not None and run.opened:
-            del self._keys[key].runs[window]
+            self._keys[key].remove(window)
         # Also if it knows nothing about it: the one before it may have made something.
         self._told.append((MADE, window, key, first, 0, []))
 
@@ -212,7 +235,7 @@ class Instance:
         mine = self._keys.setdefault(key, Events())
         for window in windows:
             self._runs.pop(window, None)
-            mine.runs.pop(window, None)
+            mine.remove(window)
             self._waiting.pop(window, None)
         low = bisect_left(mine.places, before)
         del mine.places[:low], mine.events[:low]
@@ -236,7 +259,7 @@ class Instance:
 
     def _disturb(self, mine: Events, place: Place, at: int) -> None:
         """An event comes or goes at a place: the windows that have handled it go back."""
-        for window, run in mine.runs.items():
+        for window, run in mine.around(place):
             if run.first <= place and (run.closing is None or place <= run.closing.last):
                 rank = at - bisect_left(mine.places, run.first)
                 self._go_back(run, rank)
