@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from betimes.calibration import calibrate
 from betimes.engine import Engine, EngineOptions, Hierarchy
 from betimes.engine.news.news import News
+from betimes.engine.shared import SharedOrder
 from betimes.model import Event, EventError, OptionError
 from betimes.model.change import Change, fold
 from betimes.model.codec import CheckpointError
@@ -161,3 +162,31 @@ def test_what_is_wrong_with_sources_is_told() -> None:
     engine.feed([Event("A", 1, {"p": 1})])
     with pytest.raises(CheckpointError, match="source was p, is nothing"):
         Engine(pairs()).restore(engine.checkpoint())
+
+
+def test_sources_that_were_forgotten_leave_the_result_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numbers of sources are used again on all levels, also after a restart."""
+    monkeypatch.setattr("betimes.ordering.sources.KEPT", 4)
+    hierarchy = three_levels()
+
+    def make() -> Engine:
+        return Engine(hierarchy, source="p", quiet=30, retention=FOREVER)
+
+    stream = [
+        Event("ABC"[(n + m) % 3], 5 * n + m, {"k": n % 3, "p": source})
+        for n in range(300)
+        for m, source in enumerate(("stays", n // 2, n % 40))
+    ]
+    engine, changes = make(), list[Change]()
+    for low in range(0, len(stream), 45):
+        changes += engine.feed(stream[low : low + 45])
+        if low % 4 == 0:
+            engine = restarted(make, engine)
+    changes += engine.finish()
+    assert fold(changes) == oracle(hierarchy, stream)
+    order = engine._order
+    assert isinstance(order, SharedOrder)
+    assert order._sources is not None
+    assert order._sources.forgotten > 50

@@ -199,3 +199,54 @@ def test_events_must_have_a_source() -> None:
     assert unit.feed([]).clock.tolist() == []
     assert unit.stats.clock is None
     assert NEVER not in unit.feed(Event("A", 1, {"p": 1})).clock
+
+
+def passing(first: int, count: int) -> list[Event]:
+    """One source that stays, and for each of its events one that is heard only once."""
+    return [
+        Event("A", 10 * n, {"p": name})
+        for n in range(first, first + count)
+        for name in ("stays", f"passes {n}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("clock", "most"),
+    [("*", 64), (None, 4_096)],  # what the clock is learned from is kept until it was learned
+)
+def test_sources_that_come_and_go_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch, clock: str | None, most: int
+) -> None:
+    monkeypatch.setattr("betimes.ordering.sources.KEPT", 8)
+    unit = OrderingUnit(clock=clock, source="p", quiet=50, slack=100)
+    for first in range(0, 9_000, 20):
+        unit.feed(passing(first, 20))
+    assert unit.clocks is not None
+    assert len(unit.stats.sources) <= len(unit.clocks.rows) <= most
+    assert len(unit.stats.sources) + unit.stats.sources_forgotten == 9_001
+    assert unit.stats.sources["stays"].standing == "living"
+
+
+def test_a_forgotten_source_comes_back_as_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("betimes.ordering.sources.KEPT", 4)
+    unit = OrderingUnit(clock="*", source="p", quiet=50)
+    unit.feed([Event("A", ts, {"p": "late"}) for ts in (30, 0, 31)])
+    assert unit.stats.sources["late"].slack == 31
+    for first in range(1, 200):
+        unit.feed(passing(first, 1))
+    assert "late" not in unit.stats.sources
+    kept = unit.state_of()
+    other = OrderingUnit(clock="*", source="p", quiet=50)
+    other.resume(kept)
+    for each in (unit, other):
+        each.feed([Event("A", 1_990, {"p": "late"})])
+        assert each.stats.sources["late"] == (1_990, 0, "living")
+    assert unit.stats == other.stats
+
+
+def test_a_source_that_was_heard_lately_keeps_what_it_has_learned() -> None:
+    unit = OrderingUnit(clock="*", source="p", quiet=50)
+    unit.feed([Event("A", ts, {"p": "late"}) for ts in (30, 0, 31)])
+    unit.feed([Event("A", 10**9 + n, {"p": n}) for n in range(1_000)])
+    unit.feed([Event("A", 10**9 + 2_000, {"p": "late"})])
+    assert unit.stats.sources["late"].slack == 31

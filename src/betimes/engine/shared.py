@@ -125,6 +125,8 @@ class SharedOrder:
     ) -> Readings:
         """Sort out what arrives where; a bad event is an error, and nothing is taken in yet."""
         if self._sources is not None:
+            if self._sources.crowded:
+                self._sources.make_way([stage.unit for stage in self.stages.values()])
             batch = self._sources.told_apart(batch)
         ts, gathered = batch.ts, 0
         if self._gathered:

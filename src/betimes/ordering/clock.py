@@ -30,6 +30,8 @@ from betimes.model.errors import OptionError
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
+_NONE: Ints = np.empty(0, np.int64)
+
 EVERY = "*"
 """As a clock type: every event moves the clock (textbook K-slack)."""
 
@@ -67,6 +69,10 @@ class BlockOfArrivals:
     def note(self, ts: Ints, codes: Codes, *more: Ints) -> None:
         self._parts.append((ts, codes, *more))
         self.missing -= len(ts)
+
+    def sources(self) -> Ints:
+        """The sources of the arrivals of this block, if they have any."""
+        return np.unique(np.concatenate([_NONE, *(part[3] for part in self._parts if part[3:])]))
 
     def state_of(self) -> dict[str, Any]:
         """Everything that `resume` needs."""

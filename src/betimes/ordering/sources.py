@@ -1,12 +1,19 @@
 """The sources of a stream: their names, and the arrays that hold one clock for each of them.
 
 What a source is, and what a unit makes of several clocks, is told in `kernel/sources.py`.
+
+**Forgetting.** Names of sources may come and go for as long as the stream runs: connections,
+devices, files. All sources that count are kept, and of those that do not, the `KEPT` heard last;
+the others are forgotten, and their numbers are used again. A source that comes back after that is a
+new one. So the partitions of a topic keep what was learned about them over any pause, and memory
+follows the sources that live, not all that ever lived. Looking for sources to forget takes as long
+as looking at all of them, so it is done when there are twice as many as were left the last time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +24,9 @@ from betimes.model.coded import Coded
 from betimes.model.duration import readable
 from betimes.model.errors import EventError
 from betimes.model.event import OWN
+from betimes.model.stored import require
 from betimes.ordering import kernel
+from betimes.ordering.kernel.layout import HEARD
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -25,7 +34,20 @@ Floats = npt.NDArray[np.float64]
 QUIET = "10min"
 """After this much stream time without an event, a source stops counting."""
 
+KEPT = 4096
+"""How many of the sources that do not count are remembered at most."""
+
 _STANDINGS = {kernel.LIVING: "living", kernel.EXPECTED: "expected", kernel.QUIET: "quiet"}
+
+
+class Hearer(Protocol):
+    """What has clocks for sources."""
+
+    def last_heard(self) -> Ints:
+        """When each source was heard last, by number: NEVER if not at all, FAR if it counts."""
+
+    def forget(self, numbers: Ints) -> None:
+        """These numbers will stand for other sources."""
 
 
 class Sources:
@@ -33,26 +55,27 @@ class Sources:
 
     >>> from betimes.model import Event
     >>> sources = Sources("partition")
-    >>> sources.read(EventBatch.of([Event("A", 3, {"partition": 7})])).tolist(), sources.names
-    ([1], [7])
+    >>> sources.read(EventBatch.of([Event("A", 3, {"partition": 7})])).tolist(), sources.numbers
+    ([1], {7: 1})
     """
 
     def __init__(self, column: str, who: str = "the ordering unit") -> None:
         self.column = column
         self._who = who
-        self._numbers: dict[Any, int] = {}
-
-    @property
-    def names(self) -> list[Any]:
-        """The sources, in the order of their numbers."""
-        return list(self._numbers)
+        self.numbers: dict[Any, int] = {}
+        """The number of each source."""
+        self._free: list[int] = []
+        """Numbers of sources that were forgotten, the next one last."""
+        self._most = 2 * KEPT
+        """With more sources than this, some may have to be forgotten."""
+        self.forgotten = 0
+        """How many sources were forgotten so far."""
 
     def read(self, batch: EventBatch) -> Ints:
         """The number of the source of each event; an event without one is an error."""
         if not len(batch):
             return np.empty(0, np.int64)
         found = Coded.of(batch, self.column, self._who, option="source")
-        known = self._numbers
         for code, name in enumerate(found.values):
             if name is None or name != name:
                 row = int((found.codes == code).argmax())
@@ -61,8 +84,36 @@ class Sources:
                     "every event must say where it comes from; fill it in, or filter such events "
                     "out"
                 )
-        table = [known.setdefault(name, len(known) + 1) for name in found.values]
+        table = [self.numbers.get(name) or self._add(name) for name in found.values]
         return np.array(table, np.int64)[found.codes]
+
+    def _add(self, name: Any) -> int:
+        number = self._free.pop() if self._free else len(self.numbers) + 1
+        self.numbers[name] = number
+        return number
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many that it is time to forget some."""
+        return len(self.numbers) > self._most
+
+    def make_way(self, hearers: Sequence[Hearer]) -> None:
+        """Forget the sources not heard for long; `hearers` are all that know their numbers."""
+        names, numbers = list(self.numbers), np.array(list(self.numbers.values()))
+        heard = np.full(numbers.max() + 1, kernel.NEVER)
+        for hearer in hearers:
+            known = hearer.last_heard()[: len(heard)]
+            heard[: len(known)] = np.maximum(heard[: len(known)], known)
+        heard = heard[numbers]
+        quiet = np.flatnonzero(heard < kernel.FAR)
+        gone = quiet[np.argsort(heard[quiet], kind="stable")][: max(len(quiet) - KEPT, 0)]
+        for row in gone.tolist():
+            del self.numbers[names[row]]
+        for hearer in hearers:
+            hearer.forget(numbers[gone])
+        self._free += numbers[gone][::-1].tolist()
+        self.forgotten += len(gone)
+        self._most = 2 * max(KEPT, len(self.numbers))
 
     def told_apart(self, batch: EventBatch) -> EventBatch:
         """The batch with the source of each event."""
@@ -76,15 +127,26 @@ class Sources:
 
     def known(self, names: Iterable[Any]) -> list[int]:
         """The numbers of those of these sources that have had an event."""
-        return [self._numbers[name] for name in names if name in self._numbers]
+        return [self.numbers[name] for name in names if name in self.numbers]
 
     def state_of(self) -> dict[str, Any]:
         """Everything that `resume` needs."""
-        return {"names": self.names}
+        numbers = self.numbers
+        return {
+            "names": list(numbers),
+            "numbers": list(numbers.values()),
+            "free": list(self._free),
+            "most": self._most,
+            "forgotten": self.forgotten,
+        }
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned."""
-        self._numbers = {name: number for number, name in enumerate(kept["names"], 1)}
+        numbers = [*kept["numbers"], *kept["free"]]
+        require(sorted(numbers) == [*range(1, len(numbers) + 1)], "the numbers of sources are bad")
+        self.numbers = dict(zip(kept["names"], kept["numbers"], strict=True))
+        self._free, self._most = list(kept["free"]), kept["most"]
+        self.forgotten = kept["forgotten"]
 
 
 def known_slack(clock: Any, slack: Any) -> Any:
@@ -177,6 +239,21 @@ class Clocks:
         heard = self.marks[:, kernel.STANDING] != kernel.UNKNOWN
         self._stand(np.array([s for s in numbers if s < len(heard) and heard[s]]), kernel.QUIET)
 
+    def last_heard(self) -> Ints:
+        """When each source was heard last: NEVER if not at all, FAR if it counts or is in doubt."""
+        standing = self.marks[:, kernel.STANDING]
+        heard = np.where(standing == kernel.UNKNOWN, kernel.NEVER, self.rows[:, HEARD])
+        counts = (standing == kernel.LIVING) | (standing == kernel.EXPECTED)
+        heard[counts | (self.rows[:, kernel.SUSPECTS] > 0)] = kernel.FAR
+        return heard
+
+    def forget(self, numbers: Ints) -> None:
+        """These numbers will stand for other sources, about which nothing is known."""
+        numbers = numbers[numbers < len(self.rows)]
+        self.rows[numbers], self.floats[numbers], self.windows[numbers] = self._first
+        self.marks[numbers] = 0
+        self._set_leaves()
+
     def suspects(self) -> list[int]:
         """The arrival numbers of clock events in doubt, in order."""
         first = self.rows[:, kernel.SUSPECT_1 : kernel.SUSPECT_1 + kernel.CONFIRM - 1]
@@ -186,17 +263,20 @@ class Clocks:
     def readings(self, sources: Sources) -> dict[str, Any]:
         """What a unit reports about its sources."""
         slowest = int(self.leaves.argmin())
+        waits = (name for name, number in sources.numbers.items() if number == slowest)
         return {
             "largest_delay": int(self.rows[:, kernel.TOP].max()),
             "sources": self._stats(sources),
-            "waits_for": sources.names[slowest - 1] if slowest > 0 else None,
+            "sources_forgotten": sources.forgotten,
+            "waits_for": next(waits, None),
         }
 
     def _stats(self, sources: Sources) -> dict[Any, SourceStats]:
         """What is known about each source that has been heard or is expected."""
         found = {}
-        for number, name in enumerate(sources.names[: len(self.rows) - 1], 1):
-            standing = _STANDINGS.get(int(self.marks[number, kernel.STANDING]))
+        standings = self.marks[:, kernel.STANDING].tolist()
+        for name, number in sources.numbers.items():
+            standing = _STANDINGS.get(standings[number]) if number < len(standings) else None
             if standing is not None:
                 clock, slack = self.rows[number, [kernel.NOW, kernel.SLACK]].tolist()
                 known = None if clock == kernel.NEVER else clock

@@ -62,6 +62,8 @@ class OrderingStats(msgspec.Struct, frozen=True):
     """The largest delay of each type that is ordered; empty if each source has its own clock."""
     sources: dict[Any, SourceStats] = {}
     """If the stream has sources: the clock and the slack of each."""
+    sources_forgotten: int = 0
+    """How many sources were forgotten because they have not been heard for long."""
     waits_for: Any = None
     """The slowest of the sources that count; nothing settles without it."""
 

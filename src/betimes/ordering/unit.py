@@ -177,6 +177,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 return self._feed_one(ts, code, events)
         batch = EventBatch.of(events)
         if self._sources is not None and batch.source is None:
+            if self._sources.crowded:
+                self._sources.make_way([self])
             batch = self._sources.told_apart(batch)
         if blocks and batch.source is not None and self._loop.clocks is not None:
             self._loop.clocks.expect(batch.source)
@@ -263,6 +265,18 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def suspect_rows(self) -> list[int]:
         """The arrival numbers of clock events that look implausible and are not judged yet."""
         return list(self._suspects) if self._suspects else []
+
+    def last_heard(self) -> Ints:
+        """When each source was heard last; those that it has yet to learn from count as well."""
+        heard = NOBODY if self.clocks is None else self.clocks.last_heard()
+        if self._learner is not None:
+            heard[self._learner.sources()] = kernel.FAR
+        return heard
+
+    def forget(self, numbers: Ints) -> None:
+        """These numbers will stand for other sources."""
+        if self.clocks is not None:
+            self.clocks.forget(numbers)
 
     @property
     def clocks(self) -> Clocks | None:
