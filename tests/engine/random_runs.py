@@ -188,7 +188,7 @@ def _add(
             "own snapshots": lambda: Own(out),
             "window": lambda: windowed(
                 rng.choice([Steps, Quiet]), WINDOWS[rng.choice(list(WINDOWS))],
-                instances=rng.randint(1, 3),
+                instances=rng.randint(1, 3), workers="inline",
             ),
         }  # fmt: skip
         if numeric:
