@@ -35,8 +35,13 @@ class Course:
     def during(self, begin: float, end: float) -> list[Moment]:
         return [moment for moment in self.moments if begin <= moment.at < end]
 
-    def fed_by(self, time: float) -> int:
-        return max((moment.fed for moment in self.moments if moment.at <= time), default=0)
+    @property
+    def pace(self) -> float:
+        """Events per second, from the end of the first batch on: in that one, things start."""
+        if len(self.moments) < 2:
+            return 0.0
+        first, last = self.moments[0], self.moments[-1]
+        return (last.fed - first.fed) / (last.at - first.at)
 
     def backed_off_after(self, time: float) -> float | None:
         """Seconds until the attenuation was 1."""

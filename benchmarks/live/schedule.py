@@ -37,6 +37,11 @@ class Schedule:
         self._times = np.cumsum([0.0, *(phase.seconds for phase in phases)])
         self._counts = np.cumsum([0.0, *(phase.seconds * phase.rate for phase in phases)])
 
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return self.arrived(self.seconds)
+
     def arrived(self, time: float) -> int:
         """How many events have arrived by this time, in seconds since the start."""
         return int(np.interp(time, self._times, self._counts))
