@@ -115,10 +115,10 @@ def checked_value(value: Any, key: Any) -> Any:
         return value.item()
     try:
         dumps(value, "it")
-    except CheckpointError as error:
+    except CheckpointError:
         raise StateError(
-            f"the value at state key {key!r} is not data: {error}; keep numbers, text, containers "
-            "and arrays in a state"
+            f"the value at state key {key!r} is not data, but {value!r}; keep numbers, text, "
+            "containers and arrays in a state"
         ) from None
     return copy.deepcopy(value)
 

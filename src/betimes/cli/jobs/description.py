@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.cli.jobs.io.files import FileSource
 from betimes.cli.jobs.io.sources import SimulatedSource
 from betimes.cli.jobs.jobfile.tables import FILES, JobFile
 from betimes.cli.speaking import shown
-from betimes.engine import Hierarchy
+from betimes.engine import Hierarchy, Zone
 
 _ENDS = {
     "advance": "when the input ends, time moves past every open window, and all results become "
@@ -21,7 +23,11 @@ def describe(job: JobFile, hierarchy: Hierarchy) -> str:
     parts = {
         "job": [str(job.file)],
         "source": _source(job),
-        "detect": [*_options(job), *hierarchy.explain().splitlines(), *_patterns(hierarchy)],
+        "detect": [
+            *_options(job, hierarchy),
+            *hierarchy.explain().splitlines(),
+            *_patterns(hierarchy),
+        ],
         "engine": _engine(job),
         "sink": _sink(job),
     }
@@ -71,12 +77,23 @@ def _where(job: JobFile) -> str:
     return f"{count} at {shown(source.path)}, {size / 1e6:.1f} MB: {columns}"
 
 
-def _options(job: JobFile) -> list[str]:
-    options = [
-        f"{name} {shown(value) if name == 'calibration' else value}"
-        for name, value in job.detect.options.items()
-    ]
-    return [", ".join(options)] if options else []
+def _options(job: JobFile, hierarchy: Hierarchy) -> list[str]:
+    detect = job.detect
+    clock = ", ".join(hierarchy.clock or ()) or "learned from the stream"
+    options = [f"clock {clock}", *(_said(*option) for option in detect.options.items())]
+    return [", ".join(options), *(
+        f"{name}: {', '.join(_said(*option) for option in own.items())}"
+        for name, own in detect.detectors.items()
+    )]  # fmt: skip
+
+
+def _said(name: str, value: Any) -> str:
+    """An option in words."""
+    if isinstance(value, Zone):
+        return f"zone {value.low:g} to {value.high:g} busy"
+    if isinstance(value, list | tuple):
+        return f"{name} {', '.join(map(str, value))}"
+    return f"{name} {shown(value) if name == 'calibration' else value}"
 
 
 def _patterns(hierarchy: Hierarchy) -> list[str]:
