@@ -7,6 +7,7 @@ time that Arrow needs for a table, as long as a batch has no more than some thou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.model.batch import Codes, EventBatch, Ints, Payload
+from betimes.model.event import Event
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -24,15 +26,15 @@ class ArrayBatch(EventBatch):
     Nobody may change them: detectors get the same events again if they have to go back.
     """
 
-    __slots__ = ("_arrays", "_schema", "_table")
+    __slots__ = ("_table", "arrays", "schema")
 
     def __init__(
         self, ts: Ints, codes: Codes, types: tuple[str, ...], arrays: Arrays, schema: pa.Schema
     ) -> None:
         self._table: Payload | None
         super().__init__(ts, codes, types)
-        self._arrays = arrays
-        self._schema = schema
+        self.arrays = arrays
+        self.schema = schema
         for array in arrays.values():
             array.flags.writeable = False
 
@@ -40,10 +42,9 @@ class ArrayBatch(EventBatch):
     def payload(self) -> Payload | None:
         if self._table is None:
             columns = [
-                pa.array(array, self._schema.field(name).type)
-                for name, array in self._arrays.items()
+                pa.array(array, self.schema.field(name).type) for name, array in self.arrays.items()
             ]
-            self._table = pa.Table.from_arrays(columns, schema=self._schema)
+            self._table = pa.Table.from_arrays(columns, schema=self.schema)
         return self._table
 
     @payload.setter
@@ -53,24 +54,30 @@ class ArrayBatch(EventBatch):
     @property
     def nbytes(self) -> int:
         """How many bytes the payload takes, as arrays as well as in a table."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return sum(array.nbytes for array in self.arrays.values())
 
     def array(self, name: str) -> npt.NDArray[Any] | None:
         """A column, if there is one of this name."""
         return self._arrays.get(name)
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
-        array = self._arrays.get(name)
+        array = self.arrays.get(name)
         return super().numbers(name) if array is None else array
 
+    def rows(self) -> list[Event]:
+        names, ts = self.type_names(), self.ts.tolist()
+        columns = [array.tolist() for array in self.arrays.values()]
+        payloads = [dict(zip(self.arrays, row)) for row in zip(*columns)]  # noqa: B905 - slow
+        return [*map(Event, names, ts, payloads)]
+
     def take(self, rows: npt.NDArray[np.intp] | Ints) -> ArrayBatch:
-        arrays = {name: array.take(rows) for name, array in self._arrays.items()}
-        return ArrayBatch(self.ts[rows], self.codes[rows], self.types, arrays, self._schema)
+        arrays = {name: array.take(rows) for name, array in self.arrays.items()}
+        return ArrayBatch(self.ts[rows], self.codes[rows], self.types, arrays, self.schema)
 
     def part(self, start: int, stop: int) -> ArrayBatch:
-        arrays = {name: array[start:stop] for name, array in self._arrays.items()}
+        arrays = {name: array[start:stop] for name, array in self.arrays.items()}
         ts, codes = self.ts[start:stop], self.codes[start:stop]
-        return ArrayBatch(ts, codes, self.types, arrays, self._schema)
+        return ArrayBatch(ts, codes, self.types, arrays, self.schema)
 
     def without_payload(self) -> EventBatch:
         return EventBatch(self.ts, self.codes, self.types)
@@ -80,13 +87,13 @@ class ArrayBatch(EventBatch):
         every = [self, *others]
         both = EventBatch.concat([batch.without_payload() for batch in every])
         arrays = {
-            name: np.concatenate([batch._arrays[name] for batch in every]) for name in self._arrays
+            name: np.concatenate([batch.arrays[name] for batch in every]) for name in self.arrays
         }
-        return ArrayBatch(both.ts, both.codes, both.types, arrays, self._schema)
+        return ArrayBatch(both.ts, both.codes, both.types, arrays, self.schema)
 
     def is_like(self, other: ArrayBatch) -> bool:
         """Whether another batch has the same columns."""
-        return self._schema.equals(other._schema)
+        return self.schema.equals(other.schema)
 
 
 def in_arrays(batch: EventBatch) -> EventBatch:
@@ -102,16 +109,23 @@ def in_arrays(batch: EventBatch) -> EventBatch:
     table = batch.payload
     if not isinstance(table, pa.Table) or not table.num_columns:
         return batch
-    schema, arrays = table.schema, {}
-    for number, field in enumerate(schema):
-        column = table.column(number)
-        plain = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if not plain or column.null_count:
+    schema = table.schema
+    names = _numbers_in(schema)
+    if names is None:
+        return batch
+    arrays = {}
+    for name, column in zip(names, table.columns, strict=True):
+        if column.null_count:
             return batch
-        arrays[field.name] = column.to_numpy()
-    if len(arrays) < len(schema):
-        return batch  # two columns have the same name
+        arrays[name] = column.to_numpy()
     return ArrayBatch(batch.ts, batch.codes, batch.types, arrays, schema)
+
+
+@lru_cache(maxsize=256)
+def _numbers_in(schema: pa.Schema) -> list[str] | None:
+    """The names of the columns, if all are numbers, and no two have the same name."""
+    plain = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types)
+    return schema.names if plain and len({*schema.names}) == len(schema) else None
 
 
 def concat(batches: Sequence[EventBatch]) -> EventBatch:

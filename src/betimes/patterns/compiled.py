@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -220,6 +221,12 @@ class Program:
         """Whether no condition reads earlier steps."""
         return bool(self.config[kernel.UNIFORM])
 
+    @cached_property
+    def by_type_alone(self) -> bool:
+        """Whether nothing but its type says which steps an event fits."""
+        tests = any(test.conditions for test in self._tests)
+        return not (tests or self.columns or self._only is not None)
+
     @property
     def holds_back(self) -> bool:
         """Whether a match may have to wait until the window of an older run ends."""
@@ -227,7 +234,7 @@ class Program:
 
     def read(self, batch: EventBatch) -> tuple[Ints, Ints]:
         """Which rows concern the pattern, and their two numbers."""
-        tables, asked, others = self._by_type(batch.types)
+        tables, asked, others = self.by_type(batch.types)
         # Most events have types that no step asks for; only their codes are looked at.
         rows: Ints = asked.take(batch.codes).nonzero()[0]
         codes = batch.codes.take(rows)
@@ -249,7 +256,7 @@ class Program:
             rows, bits = rows[seen], bits[:, seen]
         return rows, bits
 
-    def _by_type(self, types: tuple[str, ...]) -> tuple[Ints, Flags, list[tuple[_Test, Flags]]]:
+    def by_type(self, types: tuple[str, ...]) -> tuple[Ints, Flags, list[tuple[_Test, Flags]]]:
         """By the types of a batch: numbers, who is asked for, and what else has to be tested."""
         known = self._types.get(types)
         if known is None:

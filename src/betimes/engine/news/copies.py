@@ -30,6 +30,11 @@ class Copies:
         self._size = 0
         """How many are in the table."""
 
+    @property
+    def tabled(self) -> bool:
+        """Whether digests are in the table."""
+        return self._table is not None
+
     def get(self, base: str) -> int:
         """The numbers that equal outputs have taken."""
         bits = self._bits.get(base, 0)
@@ -71,9 +76,10 @@ class Copies:
                 del self._bits[base]
         copies = np.zeros(words.shape[1], np.int64)
         again = self._add(words) if not self._bits else self._add_others(words)
-        bases = spelled(words[:, again])
-        for row, base in zip(again.tolist(), bases, strict=True):
-            copies[row] = self.take(base)
+        if len(again):
+            bases = spelled(words[:, again])
+            for row, base in zip(again.tolist(), bases, strict=True):
+                copies[row] = self.take(base)
         return copies
 
     def _add_others(self, words: Words) -> Ints:

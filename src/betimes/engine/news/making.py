@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from betimes.engine.news.copies import Copies
 from betimes.engine.news.digests import Digests, digest_all, encode
-from betimes.engine.news.digests.columns import halves_of, words_of
+from betimes.engine.news.digests.columns import digest_words, halves_of, words_of
+from betimes.engine.news.digests.columns import spelled as spelled_digests
 from betimes.engine.news.digests.kernel import Words
 from betimes.engine.news.outputs import (
     COPY,
@@ -29,8 +30,8 @@ from betimes.engine.news.outputs import (
 from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
+from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
@@ -143,12 +144,38 @@ class OutputMaker:
         at: list[int],
         keys: list[Any],
         codes: list[int],
+        digests: Words | None,
     ) -> Outputs:
-        """The same as rows."""
-        outputs = self.make_all(events, causes, cause_types, at, pick(keys, codes))
-        for output, code in zip(outputs, codes, strict=True):
-            output.key = code
-        return Outputs.of(outputs)
+        """The same as rows; `digests` are their digests, if somebody knows them."""
+        before, n = causes[0], 0
+        numbers: list[int] = []
+        for cause in causes:
+            n = n + 1 if numbers and cause == before else 0
+            before = cause
+            numbers.append(n)
+        if digests is None or any(
+            event.ts < cause[0] - self._retention
+            for event, cause in zip(events, causes, strict=True)
+        ):
+            rows = zip(events, numbers, causes, codes, strict=True)
+            digests = words_of([self._digest(e, n, cause, keys[c]) for e, n, cause, c in rows])
+        copies = self.copies.take_all(digests).tolist()
+        level, name, grouped, path_at = self._level, self._name, self._grouped, self.path.at
+        outputs = []
+        # By position: this runs for every output, and keywords would take a third of the time.
+        for event, cause, kind, seen, code, n, copy, base in zip(  # noqa: B905
+            events, causes, cause_types, at, codes, numbers, copies, spelled_digests(digests)
+        ):
+            clock, slack = path_at(seen)
+            if clock == NEVER:
+                clock = cause[0]
+            early = cause[0] + slack - clock
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (event.ts, level, (name, cause, n)),
+                cause, kind, seen, clock, slack, early if early > 0 else 0,
+                self._group_of(keys[code]) if grouped else None, code, copy,
+            ))  # fmt: skip
+        return Outputs.of(outputs, digests)
 
     # Identity
 
@@ -176,9 +203,9 @@ class OutputMaker:
         keys: list[Any],
         codes: Ints,
     ) -> Words:
-        payload = events.payload
+        payload = events.arrays if isinstance(events, ArrayBatch) else events.payload
         old = events.ts < causes[0] - self._retention
-        if isinstance(payload, pa.Table) and not old.any():
+        if isinstance(payload, pa.Table | dict) and not old.any():
             words = self._pieces_of(keys).take(codes, axis=1)
             try:
                 return digest_all(self._digests, events.types[0], events.ts, words, payload)
@@ -187,6 +214,20 @@ class OutputMaker:
                 raise self._not_data(events.types[0], when, error) from error
         rows = zip(events.rows(), n.tolist(), spelled(cause_places), codes.tolist(), strict=True)
         return words_of([self._digest(event, n, at, keys[code]) for event, n, at, code in rows])
+
+    def digest_few(
+        self,
+        type: str,
+        names: tuple[str, ...],
+        kinds: list[np.dtype[Any]],
+        ts: Ints,
+        values: Ints,
+        keys: list[Any],
+        codes: list[int],
+    ) -> Words:
+        """The digests of outputs whose fields are numbers; `values` has a row of words for each."""
+        pieces = self._pieces_of(keys).take(codes, axis=1)
+        return digest_words(self._digests, type, names, kinds, ts, pieces, values)
 
     def _pieces_of(self, keys: list[Any]) -> Words:
         """A piece for each key, in halves; keys are only ever added."""
@@ -227,7 +268,7 @@ class OutputMaker:
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
-        if isinstance(outputs, Outputs) and not outputs.made_one_by_one:
+        if isinstance(outputs, Outputs) and (not outputs.made_one_by_one or self.copies.tabled):
             numbers = outputs.numbers[COPY]
             if not numbers.any():
                 self.copies.free_all(outputs.digests)

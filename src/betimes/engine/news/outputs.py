@@ -128,12 +128,12 @@ class Outputs(Sequence[Output]):
         self._ties = ties
 
     @classmethod
-    def of(cls, rows: list[Output]) -> Outputs:
-        """Outputs that were made one by one."""
+    def of(cls, rows: list[Output], digests: Words | None = None) -> Outputs:
+        """Outputs that were made one by one; perhaps with their digests."""
         self = cls.__new__(cls)
-        self._rows = rows
+        self._rows, self._digests = rows, digests
         self._ids = self._numbers = self._events = self._places = self._causes = None
-        self._cause_types = self._groups = self._keys = self._digests = self._ties = None
+        self._cause_types = self._groups = self._keys = self._ties = None
         return self
 
     # Rows
@@ -171,7 +171,7 @@ class Outputs(Sequence[Output]):
     @property
     def ids(self) -> list[str]:
         if self._ids is None:
-            if self._digests is None:
+            if self._digests is None or self._rows is not None:
                 self._ids = [row.id for row in self.rows]
             else:
                 self._ids = self._spelled(self._digests)

@@ -52,6 +52,7 @@ class Inputs:
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
         self._events: dict[Mask, list[Event]] = {}
         self._in_rows: dict[Mask, EventBatch] = {}
+        self._arrays: EventBatch | None = None
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
@@ -101,6 +102,12 @@ class Inputs:
                 else selected(self.batch, rows, columns, who)
             )
         return self._parts[mask, columns]
+
+    def arrays(self) -> EventBatch:
+        """All events, with their payloads as arrays if they are plain numbers."""
+        if self._arrays is None:
+            self._arrays = in_arrays(self.batch)
+        return self._arrays
 
     def part_in_rows(self, mask: Mask) -> EventBatch:
         """The events of the wanted types, with payloads as dictionaries."""

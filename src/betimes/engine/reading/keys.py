@@ -9,10 +9,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.node import Node
+from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
 
 Ints = npt.NDArray[np.int64]
+
+_ROOM = 64
+_MOST = 1 << 20
+"""Whole numbers below this are looked up in a table."""
+_FEW = 128
+"""Up to this many keys are looked up one by one: Arrow's price does not depend on their number."""
 
 
 class Keys:
@@ -27,6 +34,8 @@ class Keys:
         self._codes: dict[Any, int] = {}
         self._new: dict[Any, int] = {}
         """Keys of what was read last."""
+        self.table: Ints = np.full(_ROOM, -1)
+        """The numbers of keys that are whole numbers and not large; -1 if they are not known."""
 
     def codes(self, values: list[Any]) -> Ints:
         """The numbers of these keys."""
@@ -47,6 +56,7 @@ class Keys:
         if self._new:
             self.values += self._new
             self._codes |= self._new
+            self._enter(self._new)
             self._new.clear()
 
     def drop(self) -> None:
@@ -57,6 +67,16 @@ class Keys:
         """Resume with these keys."""
         self.values = values
         self._codes = {value: code for code, value in enumerate(values)}
+        self._enter(self._codes)
+
+    def _enter(self, keys: dict[Any, int]) -> None:
+        """Enter keys into the table."""
+        for key, code in keys.items():
+            if type(key) is int and 0 <= key < _MOST:
+                if key >= len(self.table):
+                    more = np.full(2 * key + 1 - len(self.table), -1)
+                    self.table = np.concatenate((self.table, more))
+                self.table[key] = code
 
 
 def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) -> Ints:
@@ -74,6 +94,8 @@ def key_codes(node: Node, keys: Keys, part: EventBatch, groups: Coded | None) ->
             return keys.codes([row[by] for row in part.payload])
         except (KeyError, TypeError):
             pass  # what follows names the event, or accepts it
+    if groups is None and isinstance(part, ArrayBatch) and by in part.arrays and len(part) <= _FEW:
+        return keys.codes(part.arrays[by].tolist())
     if any(map(node.may_lack_key, part.types)) and not has_column(part, by):
         part = _with_column(part, by, node)
     found = Coded.of(part, by, who)

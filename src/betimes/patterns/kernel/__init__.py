@@ -26,7 +26,7 @@ Conditions that look at earlier steps are programs for a stack machine (`conditi
 are floats; NaN means null, or an unknown truth value.
 
 `layout` names the rows and fields of all arrays; `memory` goes back to earlier states, and frees
-what no state refers to.
+what no state refers to; `reading` picks the events for the loop.
 """
 
 from betimes.patterns.kernel.layout import (  # isort: skip
@@ -38,6 +38,7 @@ from betimes.patterns.kernel.layout import (  # isort: skip
 )  # fmt: skip
 from betimes.patterns.kernel.matching import pass_time, run
 from betimes.patterns.kernel.memory import compact, go_back
+from betimes.patterns.kernel.reading import hand_out, sort_out
 
 __all__ = [
     "ABSOLUTE", "ADD", "AND", "ARRIVAL", "AT", "BINDINGS", "BOUND_PLACE", "CONSTANT", "DIVIDE",
@@ -45,5 +46,6 @@ __all__ = [
     "KEY", "KILL", "LESS", "LESS_EQUAL", "LIMIT", "MATCHES", "MINUS", "MODULO", "MULTIPLY",
     "NEED", "NEWEST", "NOT", "NOW", "NUMBER", "N_BOUND", "N_CONFIG", "N_COUNT", "N_EVENT",
     "N_RUN", "OR", "OWN", "RUNS", "STEPS", "STRICT", "SUBTRACT", "TAKE", "TOLD", "TOO_MANY", "TS",
-    "UNDONE", "UNEQUAL", "UNIFORM", "WITHIN", "compact", "go_back", "pass_time", "run",
+    "UNDONE", "UNEQUAL", "UNIFORM", "WITHIN", "compact", "go_back", "hand_out", "pass_time", "run",
+    "sort_out",
 ]  # fmt: skip

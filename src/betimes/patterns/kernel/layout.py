@@ -8,6 +8,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
 
 # Rows of an array of events.
 TS, ARRIVAL, KEY, TAKE, KILL, NUMBER, AT, N_EVENT = range(8)

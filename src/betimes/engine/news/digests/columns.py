@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from betimes.engine.news.digests.pieces import (
     Digests,
     piece_of,
 )
+from betimes.model.arrays import Arrays
 from betimes.model.sifting import in_one
 
 Ints = npt.NDArray[np.int64]
@@ -27,17 +29,62 @@ _LENGTH = 24
 """Characters of a digest in hexadecimal."""
 
 
-def digest_all(digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table) -> Words:
+def digest_all(
+    digests: Digests, type: str, ts: Ints, keys: Words, payload: pa.Table | Arrays
+) -> Words:
     """The digests of outputs of one type; `keys` has the piece for the key of each, in halves."""
-    head, names = digests.head(type, payload.column_names)
+    fields = payload if isinstance(payload, dict) else payload.column_names
+    head, names = digests.head(type, fields)
     words = np.empty((6 + 2 * len(names), len(ts)), np.uint64)
     words[:2] = np.frombuffer(head, np.uint64)[:, np.newaxis]
     words[2:4], words[4], words[5] = keys, 0, ts.view(np.uint64)
+    fill: Any = _fill_numbers if isinstance(payload, dict) else _fill
     for row, name in enumerate(names):
-        _fill(words[6 + 2 * row : 8 + 2 * row], payload[name])
+        fill(words[6 + 2 * row : 8 + 2 * row], payload[name])
     found = np.empty((2, len(ts)), np.uint64)
     digest(words, found)
     return found
+
+
+def digest_words(
+    digests: Digests,
+    type: str,
+    names: tuple[str, ...],
+    kinds: list[np.dtype[Any]],
+    ts: Ints,
+    keys: Words,
+    values: Ints,
+) -> Words:
+    """The same for fields that are numbers, of these kinds; `values` has a row of words for each.
+
+    For few outputs, the number of calls counts, so they go through all fields at once.
+    """
+    words, order = _template(digests, type, names, tuple(kinds))
+    words = words.repeat(len(ts), axis=1)
+    words[2:4], words[5] = keys, ts.view(np.uint64)
+    words[7::2] = values.view(np.uint64).take(order, axis=0)
+    for row, field in enumerate(order.tolist()):
+        if kinds[field].kind == "f":
+            halves = words[7 + 2 * row]
+            halves[np.isnan(halves.view(np.float64))] = NAN
+        elif kinds[field] == np.uint64:
+            words[6 + 2 * row : 8 + 2 * row] = halves_of(values[field].view(np.uint64).tolist())
+    found = np.empty((2, len(ts)), np.uint64)
+    digest(words, found)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _template(
+    digests: Digests, type: str, names: tuple[str, ...], kinds: tuple[np.dtype[Any], ...]
+) -> tuple[Words, Ints]:
+    """What all outputs with these fields share, and the order of the fields."""
+    head, ordered = digests.head(type, names)
+    words = np.zeros((6 + 2 * len(names), 1), np.uint64)
+    words[:2, 0] = np.frombuffer(head, np.uint64)
+    order = np.array([names.index(name) for name in ordered])
+    words[6::2, 0] = [FLOAT if kinds[field].kind == "f" else INT for field in order.tolist()]
+    return words, order
 
 
 def halves_of(values: list[Any]) -> Words:
@@ -46,20 +93,30 @@ def halves_of(values: list[Any]) -> Words:
     return np.frombuffer(pieces, np.uint64).reshape(-1, 2).T
 
 
+def _fill_numbers(halves: Words, array: npt.NDArray[Any]) -> None:
+    """The pieces of an array of numbers."""
+    kind = array.dtype.kind
+    if kind == "f":
+        values = array.astype(np.float64)
+        halves[0], halves[1] = FLOAT, np.where(np.isnan(values), NAN, values.view(np.uint64))
+    elif kind == "u" and array.itemsize == 8:
+        halves[:] = halves_of(array.tolist())
+    else:
+        halves[0], halves[1] = INT, array.astype(np.int64, copy=False).view(np.uint64)
+
+
 def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
     """The pieces of a column; values that are not numbers or text are taken one by one."""
     kind = column.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         numbers: Any = column.fill_null(pa.scalar(0, kind)) if column.null_count else column
-        halves[0] = INT
-        halves[1] = numbers.to_numpy().astype(np.int64, copy=False).view(np.uint64)
+        _fill_numbers(halves, numbers.to_numpy())
         if column.null_count:
             halves[0][column.is_null().to_numpy()] = NONE
         return
     if not column.null_count:
         if pa.types.is_floating(kind):
-            values = column.to_numpy().astype(np.float64)
-            halves[0], halves[1] = FLOAT, np.where(np.isnan(values), NAN, values.view(np.uint64))
+            _fill_numbers(halves, column.to_numpy())
             return
         if pa.types.is_boolean(kind):
             halves[0], halves[1] = np.where(column.to_numpy(), TRUE, FALSE), 0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from betimes.engine.news.outputs import Outputs
-from betimes.engine.stages.columns.store import SHELVES, Store
+from betimes.engine.stages.columns.shelves import SHELVES
+from betimes.engine.stages.columns.store import Store
 from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.tactic import Ints
+from betimes.model.batch import EventBatch
 from betimes.model.volumes import VolumeReader, VolumeWriter
 
 
@@ -69,7 +71,7 @@ class Known(Store):
         self.mixed = kept["mixed"]
         self._numbers = {match: number for number, (match, _) in self._made.items()}
 
-    def _put_back(self, chunks: Any) -> None:
+    def _read(self, chunks: Any) -> Iterator[tuple[int, Ints, EventBatch]]:
         events, made = chunks
-        super()._put_back(events)
         self._made |= made
+        return super()._read(events)

@@ -1,6 +1,6 @@
 """Committing matches: what a compiled pattern has found becomes outputs.
 
-Few matches become rows, many become columns; both say the same.
+Few outputs become rows, many become columns; both say the same.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Outputs, Place, Places
 from betimes.engine.reading.keys import Keys
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.shaper import Shaper
+from betimes.engine.stages.columns.shelves import TS as SHELF_TS
+from betimes.engine.stages.columns.shelves import TYPE as SHELF_TYPE
 from betimes.engine.stages.tactic import Ints, Setting
+from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import ARRIVAL, KEY, NUMBER, TS
+
+_CAUSE = np.array([TS, NUMBER, KEY, ARRIVAL])
+"""What tells the places of causes apart."""
 
 
 class Committing:
@@ -42,7 +48,7 @@ class Committing:
         count = matches.shape[1]
         if not count:
             return NO_OUTPUTS
-        return (self._rows if count < FEW else self._columns)(matches, handled)
+        return (self._few if count < FEW else self._many)(matches, handled)
 
     def payloads(self, matches: Ints) -> list[dict[str, Any]] | pa.Table:
         """The payloads of matches."""
@@ -55,28 +61,72 @@ class Committing:
         made = self._store.derived(number) if self._store.mixed else None
         return (ts, 0, arrival) if made is None else made[1]
 
+    # Few
+
+    def _few(self, matches: Ints, handled: Ints) -> Outputs:
+        numbers, count = matches[kernel.EVENTS :], matches.shape[1]
+        told = handled.take(matches[kernel.TOLD], axis=1)
+        codes = told[KEY].tolist()
+        block, words = self._store.block(numbers), None
+        plan = None if block is None else self._shaper.plan(block.schema)
+        if block is not None and plan is not None:
+            values, names = plan.values(block.rows), block.types
+            payloads, times = plan.payloads(values), block.rows[SHELF_TS, -1]
+            types = [names[code] for code in block.rows[SHELF_TYPE, -1].tolist()]
+            events = [*map(Event, [self._type] * count, times.tolist(), payloads)]
+            words = self._outputs.digest_few(
+                self._type, plan.names, plan.kinds, times, values, self._keys.values, codes
+            )
+        else:
+            every, steps = self._store.rows(numbers.T.ravel()), len(self._program.steps)
+            bound = [every[low : low + steps] for low in range(0, len(every), steps)]
+            types = [each[-1].type for each in bound]
+            events = [Event(self._type, b[-1].ts, self._shaper.payload(b)) for b in bound]
+        seen = matches[kernel.NEWEST].tolist()
+        causes = [
+            self.place(each[TS], each[NUMBER], each[KEY], each[ARRIVAL]) for each in told.T.tolist()
+        ]
+        if not self._program.uniform:
+            types = self._tellers(told, matches[kernel.DUE])
+            for row, due in enumerate(matches[kernel.DUE].tolist()):
+                if due >= 0:
+                    causes[row] = self.place(due, -1, codes[row], -1)
+                    seen[row] = max(self._outputs.path.reaches(due), seen[row])
+        return self._outputs.make_few(events, causes, types, seen, self._keys.values, codes, words)
+
     # Many
 
-    def _columns(self, matches: Ints, handled: Ints) -> Outputs:
-        count, told = matches.shape[1], handled.take(matches[kernel.TOLD], axis=1)
-        bound = self._bound(matches[kernel.EVENTS :])
-        last, due, at = bound[-1], matches[kernel.DUE], matches[kernel.NEWEST]
-        types = last.type_names() if self._program.uniform else self._tellers(told, due)
+    def _many(self, matches: Ints, handled: Ints) -> Outputs:
+        told = handled.take(matches[kernel.TOLD], axis=1)
+        events, types = self._events(matches[kernel.EVENTS :])
+        due, at = matches[kernel.DUE], matches[kernel.NEWEST]
+        if not self._program.uniform:
+            types = self._tellers(told, due)
         timed = due >= 0
-        causes = told[[TS, NUMBER, KEY, ARRIVAL]]
+        causes = told.take(_CAUSE, axis=0)
         if timed.any():
             for number in np.flatnonzero(timed).tolist():
                 at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-            nobody = np.full(count, -1)
+            nobody = np.full(len(at), -1)
             causes = np.where(timed, np.stack((due, nobody, told[KEY], nobody)), causes)
-        places = self._places(causes)
-        payload = self._shaper.payloads(bound)
-        events = EventBatch(last.ts, np.zeros(count, np.int32), (self._type,), payload)
         arrivals = None if self._store.mixed or timed.any() else told[ARRIVAL]
         values, codes = self._keys.values, told[KEY]
         return self._outputs.make_columns(
-            events, causes, places, types, at, values, codes, arrivals
+            events, causes, self._places(causes), types, at, values, codes, arrivals
         )
+
+    def _events(self, numbers: Ints) -> tuple[EventBatch, list[str]]:
+        """Matches as events, and the types of their last ones."""
+        kind, code = (self._type,), np.zeros(numbers.shape[1], np.int32)
+        block = self._store.block(numbers)
+        plan = None if block is None else self._shaper.plan(block.schema)
+        if block is not None and plan is not None:
+            arrays, ts = plan.arrays(plan.values(block.rows)), block.rows[SHELF_TS, -1]
+            last = EventBatch(ts, block.rows[SHELF_TYPE, -1], block.types)
+            return ArrayBatch(ts, code, kind, arrays, plan.schema), last.type_names()
+        bound = self._bound(numbers)
+        payload = self._shaper.payloads(bound)
+        return EventBatch(bound[-1].ts, code, kind, payload), bound[-1].type_names()
 
     def _bound(self, numbers: Ints) -> list[EventBatch]:
         """The events that are bound to each step."""
@@ -101,32 +151,3 @@ class Committing:
             for row, name in zip(rows.tolist(), names, strict=True):
                 found[row] = name
         return found
-
-    # Few
-
-    def _rows(self, matches: Ints, handled: Ints) -> Outputs:
-        steps, store = len(self._program.steps), self._store
-        every = store.rows(matches[kernel.EVENTS :].T.ravel())
-        causes, types, seen, codes, events = [], [], [], [], []
-        rows = zip(
-            matches[: kernel.EVENTS].T.tolist(),
-            handled[:, matches[kernel.TOLD]].T.tolist(),
-            strict=True,
-        )
-        for n, ((_, due, at), told) in enumerate(rows):
-            bound = every[n * steps : (n + 1) * steps]
-            ts, number, key, arrival = told[TS], told[NUMBER], told[KEY], told[ARRIVAL]
-            last = bound[-1]
-            if due >= 0:
-                ts, number, kind = due, -1, "time"
-                at = max(self._outputs.path.reaches(due), at)
-            elif self._program.uniform:
-                kind = last.type
-            else:
-                kind = store.rows(np.array([number]))[0].type
-            causes.append(self.place(ts, number, key, arrival))
-            types.append(kind)
-            seen.append(at)
-            codes.append(key)
-            events.append(Event(self._type, last.ts, self._shaper.payload(bound)))
-        return self._outputs.make_few(events, causes, types, seen, self._keys.values, codes)

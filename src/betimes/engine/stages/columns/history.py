@@ -38,18 +38,14 @@ class Knows(Protocol):
 class CodedEvents:
     """Events in order, in the form that the compiled loop takes."""
 
-    __slots__ = ("_known", "_room", "events", "values")
+    __slots__ = ("_known", "events", "values")
 
-    def __init__(
-        self, events: Ints, values: Floats, known: Knows, room: tuple[Ints, Floats] | None = None
-    ) -> None:
+    def __init__(self, events: Ints, values: Floats, known: Knows) -> None:
         self.events = events
         """Columns by the names of `patterns.kernel`: TS, ARRIVAL, KEY and so on."""
         self.values = values
         """What conditions compare of each."""
         self._known = known
-        self._room = room
-        """Larger arrays that begin with these, so that others can follow without a copy."""
 
     def __len__(self) -> int:
         return int(self.events.shape[1])
@@ -77,22 +73,6 @@ class CodedEvents:
         events, values = self.events.take(rows, axis=1), self.values.take(rows, axis=1)
         return CodedEvents(events, values, self._known)
 
-    def own(self) -> CodedEvents:
-        return self
-
-    def joined(self, more: CodedEvents) -> CodedEvents:
-        count = len(self)
-        end = count + len(more)
-        if self._room is None or end > self._room[0].shape[1]:
-            self._room = _roomy(self.events, 2 * end), _roomy(self.values, 2 * end)
-        events, values = self._room
-        events[:, count:end], values[:, count:end] = more.events, more.values
-        return CodedEvents(events[:, :end], values[:, :end], self._known, self._room)
-
-    def state_of(self) -> tuple[Ints, Floats]:
-        """Everything needed to resume elsewhere."""
-        return self.events, self.values
-
     def part(self, low: int, high: int) -> CodedEvents:
         return CodedEvents(self.events[:, low:high], self.values[:, low:high], self._known)
 
@@ -113,12 +93,6 @@ class CodedEvents:
             same = slice(before, int(ts.searchsorted(time, side="right")))
             before += int(self.events[ARRIVAL, same].searchsorted(tie))
         return before
-
-
-def _roomy(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    larger = np.empty((array.shape[0], size), array.dtype)
-    larger[:, : array.shape[1]] = array
-    return larger
 
 
 def in_order(events: Ints, place: Callable[[int], Place] | None) -> Ints | None:

@@ -12,19 +12,25 @@ from betimes.engine.news.outputs import AT as MADE_AT
 from betimes.engine.news.outputs import Outputs
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
+from betimes.engine.reading.inputs import Mask
 from betimes.engine.reading.keys import Keys, key_codes
 from betimes.engine.stages.columns.interned import Interned
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import NOTHING, Ints, Joined
 from betimes.engine.stats import StageCounts
+from betimes.model.arrays import ArrayBatch, in_arrays
 from betimes.model.batch import EventBatch, in_rows
 from betimes.model.coded import Coded
 from betimes.model.event import Event
+from betimes.ordering.loop import plain
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
+_ORDERS = 64
+"""Batches list their types in many orders; this many are remembered."""
 FEW = 128
 """Tables with fewer rows become rows: each call of Arrow's has a price, however few there are."""
 
@@ -39,6 +45,10 @@ class Read(NamedTuple):
     """The engine's keys."""
 
 
+Part = tuple[EventBatch, Ints | None, Ints | slice]
+"""Events that concern a pattern: all or some rows of a batch, and their places in `found`."""
+
+
 class ColumnArrivals(Arrivals):
     """What arrives at a stage of columns: columns for the unit, and what concerns the pattern."""
 
@@ -49,7 +59,7 @@ class ColumnArrivals(Arrivals):
         columns: EventBatch,
         at: Ints,
         wanted: Ints,
-        parts: list[tuple[EventBatch, Ints | slice]],
+        parts: list[Part],
         found: Ints,
         own: Floats,
         failed: int,
@@ -58,7 +68,7 @@ class ColumnArrivals(Arrivals):
     ) -> None:
         super().__init__(columns, at, wanted, [], None, event, below)
         self.parts = parts
-        """The events that concern the pattern, with their rows in `found`."""
+        """The events that concern the pattern."""
         self.found = found
         """The same events in the form that the compiled loop takes."""
         self.own = own
@@ -84,6 +94,7 @@ class Reader:
         self._skips = skips
         self._failed = 0
         """How many events of what was read last were left out."""
+        self._by_type: dict[tuple[str, ...], tuple[Ints, Flags] | None] = {}
         self.keys = Keys()
         self.interned = Interned(program, f"pattern {node.name!r}")
 
@@ -94,6 +105,61 @@ class Reader:
         self.keys.drop()
         self.interned.drop()
         return self._arrivals(read, columns, at, event)
+
+    def sort_out(
+        self,
+        batch: ArrayBatch,
+        first: int,
+        on: Mask,
+        columns: EventBatch,
+        at: Ints,
+        event: Callable[[int], Event],
+    ) -> ColumnArrivals | None:
+        """The same in one compiled loop if only types count and all keys are known; else None.
+
+        `batch` are all events, `first` is the arrival of the first, and `on` says which types the
+        pattern takes.
+        """
+        self.keys.drop()
+        self.interned.drop()
+        by, keys, table = self._node.by, NOTHING, self.keys.table
+        if by is None:
+            table = self.keys.codes([None])
+        elif by in batch.arrays and batch.arrays[by].dtype.kind == "i":
+            keys = batch.arrays[by].astype(np.int64)  # a copy: the loop takes no others
+        else:
+            return None
+        by_type = self._asked(columns.types, on)
+        if by_type is None:
+            return None
+        steps, asked = by_type
+        count = len(columns.ts)
+        found, rows = np.empty((kernel.N_EVENT, count), np.int64), np.empty(count, np.int64)
+        count = kernel.sort_out(
+            plain(columns.ts), plain(columns.codes), at, first, keys, table, steps, asked, found,
+            rows,
+        )  # fmt: skip
+        if count < 0:
+            return None
+        found, wanted = found[:, :count], rows[:count]
+        mine = wanted if len(columns) == len(batch) else at[wanted] - first
+        own = np.empty((0, count))
+        return ColumnArrivals(
+            columns, at, wanted, [(batch, mine, slice(None))], found, own, 0, event
+        )
+
+    def _asked(self, types: tuple[str, ...], on: Mask) -> tuple[Ints, Flags] | None:
+        """By type: the steps that it fits, and whether the pattern takes it.
+
+        None if it takes a type that fits no step.
+        """
+        if types not in self._by_type:
+            if len(self._by_type) >= _ORDERS:
+                self._by_type.clear()
+            steps, asked, _ = self._program.by_type(types)
+            taken = np.array(on)
+            self._by_type[types] = (steps, taken) if asked[taken].all() else None
+        return self._by_type[types]
 
     def nothing(
         self, columns: EventBatch, at: Ints, event: Callable[[int], Event]
@@ -117,10 +183,10 @@ class Reader:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         split = len(arrivals.wanted)
-        parts: list[tuple[EventBatch, Ints | slice]] = [
-            (part, place[:split][rows]) for part, rows in arrivals.parts
+        parts: list[Part] = [
+            (part, rows, place[:split][mine]) for part, rows, mine in arrivals.parts
         ]
-        parts += [(part, place[split:][rows]) for part, rows in more.parts]
+        parts += [(part, rows, place[split:][mine]) for part, rows, mine in more.parts]
         row = {index: n for n, index in enumerate(joined.now.tolist())}
 
         def event(index: int) -> Event:
@@ -141,7 +207,9 @@ class Reader:
     ) -> ColumnArrivals:
         self._failed = 0
         batch, rows, groups = read
-        if len(batch.ts) <= FEW:
+        if self._program.by_type_alone:
+            batch = in_arrays(batch)
+        if len(batch.ts) <= FEW and not isinstance(batch, ArrayBatch):
             batch = in_rows(batch)
         mine, bits, part, own = self._read(batch)
         wanted = rows
@@ -151,7 +219,7 @@ class Reader:
         found[kernel.TS], found[kernel.ARRIVAL] = part.ts, at[wanted]
         found[kernel.KEY] = key_codes(self._node, self.keys, part, groups)
         found[kernel.TAKE : kernel.KILL + 1], found[kernel.AT] = bits, -1
-        parts: list[tuple[EventBatch, Ints | slice]] = [(part, slice(None))]
+        parts: list[Part] = [(part, None, slice(None))]
         arrivals = ColumnArrivals(columns, at, wanted, parts, found, own, self._failed, event)
         arrivals.spare = len(rows) - len(wanted)
         return arrivals

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from betimes.engine.stages.columns.shelves import COLUMNS, TS, words_of
+from betimes.engine.stages.tactic import Ints
+from betimes.model.arrays import Arrays
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.patterns import Pattern
 from betimes.patterns.compiled import Program
+
+
+class Plan(NamedTuple):
+    """How to make matches of events whose columns are numbers."""
+
+    names: tuple[str, ...]
+    """The fields of a match."""
+    rows: Ints
+    """Where each is: the row of the word, times the number of steps, plus the step."""
+    kinds: list[np.dtype[Any]]
+    schema: pa.Schema
+
+    def values(self, block: Ints) -> Ints:
+        """The values of each field, as words."""
+        return block.reshape(-1, block.shape[-1]).take(self.rows, axis=0)
+
+    def payloads(self, values: Ints) -> list[dict[str, Any]]:
+        """One by one."""
+        columns = values.tolist()
+        for row, kind in enumerate(self.kinds):
+            if kind.kind == "f" or kind == np.uint64:
+                columns[row] = values[row].view(words_of(kind)).tolist()
+        names = self.names
+        return [dict(zip(names, row)) for row in zip(*columns)]  # noqa: B905 - slow
+
+    def arrays(self, values: Ints) -> Arrays:
+        """As columns."""
+        return {
+            name: column.view(words_of(kind)).astype(kind, copy=False)
+            for name, column, kind in zip(self.names, values, self.kinds, strict=True)
+        }
 
 
 class Shaper:
@@ -25,6 +59,8 @@ class Shaper:
         """The names of the steps; None if a step has alternatives."""
         self._everything = pattern.select is None
         self._selected = pattern.selected_columns() or {}
+        self._planned: tuple[pa.Schema | None, Plan | None] = None, None
+        """The columns of the events that came last, and the plan for them."""
 
     def payloads(self, bound: list[EventBatch]) -> list[dict[str, Any]] | pa.Table:
         """The payloads of matches, from the events of each step."""
@@ -32,6 +68,41 @@ class Shaper:
         if table is not None:
             return table
         return [*map(self.payload, zip(*(batch.rows() for batch in bound), strict=True))]
+
+    def plan(self, schema: pa.Schema) -> Plan | None:
+        """How to make matches of events that have these columns of numbers.
+
+        None if that takes more than picking columns.
+        """
+        if schema is not self._planned[0]:
+            self._planned = schema, self._plan(schema)
+        return self._planned[1]
+
+    def _plan(self, schema: pa.Schema) -> Plan | None:
+        if self._names is None:
+            return None
+        rows = {name: COLUMNS + row for row, name in enumerate(schema.names)} | {"ts": TS}
+        kinds = [pa.int64()] * COLUMNS + schema.types
+        fields: dict[str, tuple[int, int]] = {}
+        if self._everything:
+            for at, step in enumerate(self._names):
+                fields[f"{step}.ts"] = at, TS
+                fields |= {f"{step}.{name}": (at, row) for name, row in rows.items()}
+        for name, (step, column) in self._selected.items():
+            at = self._names.index(step)
+            # In expressions, NaN is null.
+            if column not in rows or pa.types.is_floating(kinds[rows[column]]):
+                return None
+            fields[name] = at, rows[column]
+        if not fields:
+            return None
+        of_field = [kinds[row] for _, row in fields.values()]
+        return Plan(
+            (*fields,),
+            np.array([row * len(self._names) + at for at, row in fields.values()]),
+            [np.dtype(kind.to_pandas_dtype()) for kind in of_field],
+            pa.schema([*zip(fields, of_field, strict=True)]),
+        )
 
     def payload(self, events: Sequence[Event]) -> dict[str, Any]:
         """The payload of one match, from the event of each step."""

@@ -34,6 +34,7 @@ from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.engine.stages.columns.stored import check_columns
+from betimes.engine.stages.columns.waiting import CodedRoom
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.tactic import (
     END,
@@ -44,7 +45,7 @@ from betimes.engine.stages.tactic import (
     Setting,
     Told,
 )
-from betimes.engine.stages.waiting import WaitingRoom
+from betimes.model.arrays import ArrayBatch
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import PatternError
@@ -79,8 +80,7 @@ class ColumnTactic:
         self._store = Known()
         self._below = FromBelow()
         self._committing = Committing(setting, self._program, self._store, self._keys)
-        nobody = np.empty((N_EVENT, 0), np.int64), np.empty((len(self._program.columns), 0))
-        self._waiting = WaitingRoom(CodedEvents(*nobody, self._store))
+        self._waiting = CodedRoom(len(self._program.columns), self._store)
         self._segments: list[ColumnSegment] = []
         self._last: Place = (-1, TIME, b"")
         """The last place that was handled."""
@@ -114,10 +114,16 @@ class ColumnTactic:
 
         if not any(on):
             return self._reader.nothing(columns, at, event)
+        if self._program.by_type_alone and inputs.groups is None:
+            whole = inputs.arrays()
+            if isinstance(whole, ArrayBatch):
+                found = self._reader.sort_out(whole, inputs.first, on, columns, at, event)
+                if found is not None:
+                    return found
         few = len(inputs.batch) <= FEW
         events = inputs.part_in_rows(on) if few else inputs.part(on)
-        found = Read(events, inputs.among(on, sees), inputs.groups_of(on))
-        return self._reader.read(found, columns, at, event)
+        read = Read(events, inputs.among(on, sees), inputs.groups_of(on))
+        return self._reader.read(read, columns, at, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
         assert isinstance(arrivals, ColumnArrivals)
@@ -127,21 +133,20 @@ class ColumnTactic:
         assert isinstance(arrivals, ColumnArrivals)
         self._reader.keep(arrivals)
         found = arrivals.found
-        for part, places in arrivals.parts:
-            found[NUMBER, places] = self._store.put(part)
+        for part, rows, places in arrivals.parts:
+            found[NUMBER, places] = self._store.put(part, rows)
         if arrivals.below is not None:
-            (now, outputs), (rows, which) = arrivals.below, arrivals.concern
+            (now, outputs), (places, which) = arrivals.below, arrivals.concern
             self._below.put(row + now, outputs)
-            self._store.hear(outputs, found[NUMBER, rows], which)
-        self._waiting.put(row + arrivals.wanted, CodedEvents(found, arrivals.own, self._store))
+            self._store.hear(outputs, found[NUMBER, places], which)
+        self._waiting.put(row + arrivals.wanted, found, arrivals.own)
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
         self._below.hand_out(rows)
-        taken, mine = self._waiting.take_some(rows)
-        self._setting.counts.handled += len(rows) - len(taken)  # those that fit no step
-        taken.events[AT] = at if mine is None else at[mine]
-        return taken, rows if mine is None else rows[mine]
+        taken, mine = self._waiting.take(rows, at)
+        self._setting.counts.handled += len(rows) - len(mine)  # those that fit no step
+        return taken, mine
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
         row, number = self._below.withdraw(output.id), self._store.withdraw(output.id)
@@ -325,7 +330,7 @@ class ColumnTactic:
         for segment in self._segments:
             segment.kept = None  # their logs have other numbers now
         numbers = [segment.events[NUMBER] for segment in self._segments]
-        numbers.append(self._waiting.events.events[NUMBER])
+        numbers.append(self._waiting.events[NUMBER])
         needed = min((int(each.min()) for each in numbers if len(each)), default=self._store.next)
         self._store.forget(needed, bound)
         self._left_out.forget(needed)
@@ -380,7 +385,5 @@ class ColumnTactic:
         self._store.resume(kept["store"], volumes, what)
         self._below.resume(kept["below"])
         self._left_out.resume(kept["left_out"])
-        rows, waiting = kept["waiting"]
-        events = None if waiting is None else CodedEvents(waiting[0], waiting[1], self._store)
-        self._waiting.resume(rows, events)
+        self._waiting.resume(*kept["waiting"])
         self._stamp, self._passed, self._last = kept["numbers"]

@@ -1,0 +1,111 @@
+"""Events of a compiled pattern that wait until the ordering unit hands them out.
+
+The unit knows events by row numbers, which increase. Events are kept in the form that the compiled
+loop takes, in arrays with room for more, and a compiled loop looks them up. What the unit no longer
+holds is dropped once it is the larger part, so each event is moved only a few times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from betimes.engine.stages.columns.history import CodedEvents, Knows
+from betimes.engine.stages.tactic import Ints
+from betimes.model import stored
+from betimes.patterns.kernel import N_EVENT, hand_out
+
+Floats = npt.NDArray[np.float64]
+
+_ROOM = 256
+SPARE = 4096
+"""Up to this many rows more than needed are kept, so that dropping them is rare."""
+
+
+class CodedRoom:
+    """Coded events by row number."""
+
+    def __init__(self, columns: int, known: Knows) -> None:
+        self._known = known
+        self._rows: Ints = np.empty(_ROOM, np.int64)
+        self._events: Ints = np.empty((N_EVENT, _ROOM), np.int64)
+        self._values: Floats = np.empty((columns, _ROOM))
+        self._low = self._high = 0
+        """Where in the arrays those begin and end that wait."""
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    @property
+    def events(self) -> Ints:
+        """All events that wait."""
+        return self._events[:, self._low : self._high]
+
+    def put(self, rows: Ints, events: Ints, values: Floats) -> None:
+        """Keep events under these numbers."""
+        count = len(rows)
+        if self._high + count > len(self._rows):
+            self._keep(slice(self._low, self._high), count)
+        low, high = self._high, self._high + count
+        self._rows[low:high], self._events[:, low:high] = rows, events
+        if len(values):
+            self._values[:, low:high] = values
+        self._high = high
+
+    def take(self, rows: Ints, at: Ints) -> tuple[CodedEvents, Ints]:
+        """The events of these rows that wait here, handed out at these arrivals; and their rows."""
+        count, low, high = len(rows), self._low, self._high
+        events = np.empty((N_EVENT, count), np.int64)
+        values, which = np.empty((len(self._values), count)), np.empty(count, np.int64)
+        found = hand_out(
+            self._rows[low:high], self._events[:, low:high], self._values[:, low:high],
+            rows, at, events, values, which,
+        )  # fmt: skip
+        if found < count:
+            events, values, rows = events[:, :found], values[:, :found], rows[which[:found]]
+        return CodedEvents(events, values, self._known), rows
+
+    def trim(self, held: Ints, *, at_once: bool = False) -> None:
+        """Drop what the unit no longer holds, once it is the larger part, or at once."""
+        most = 2 * len(held) + SPARE
+        if not at_once and len(self) <= most:
+            return
+        known = self._rows[self._low : self._high]
+        if not len(held):
+            self._low = self._high = 0
+            return
+        self._low += int(known.searchsorted(held.min()))
+        if at_once or len(self) > most:
+            known = self._rows[self._low : self._high]
+            held = np.sort(held)
+            index = known.searchsorted(held)
+            # Clock events are held too, but do not wait here.
+            index = index[known.take(index, mode="clip") == held] if len(known) else index[:0]
+            self._keep(self._low + index, 0)
+
+    def _keep(self, which: Ints | slice, more: int) -> None:
+        """Keep only these, and make room for more."""
+        rows, events, values = self._rows[which], self._events[:, which], self._values[:, which]
+        count = len(rows)
+        room = 2 * (count + more) + _ROOM
+        self._rows = np.empty(room, np.int64)
+        self._events = np.empty((N_EVENT, room), np.int64)
+        self._values = np.empty((len(values), room))
+        self._rows[:count], self._events[:, :count] = rows, events
+        self._values[:, :count] = values
+        self._low, self._high = 0, count
+
+    def state_of(self) -> tuple[Ints, tuple[Ints, Floats] | None]:
+        """Everything needed to resume elsewhere."""
+        low, high = self._low, self._high
+        events = self._events[:, low:high].copy(), self._values[:, low:high].copy()
+        return self._rows[low:high].copy(), events if high > low else None
+
+    def resume(self, rows: Ints, kept: tuple[Ints, Floats] | None) -> None:
+        """Resume with these events."""
+        stored.increasing(rows, "the rows of what waits")
+        count = 0 if kept is None else kept[0].shape[1]
+        stored.require(count == len(rows), "some of what waits is missing")
+        self._low = self._high = 0
+        if kept is not None:
+            self.put(rows, *kept)
