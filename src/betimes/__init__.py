@@ -37,7 +37,7 @@ from betimes.model.detector import DetectorError
 from betimes.model.errors import MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
-from betimes.transactions import StateError, transactional
+from betimes.transactions import StateError, horizon, transactional
 from betimes.windows import aggregate, window, windowed
 
 __version__ = "0.1.0"
@@ -75,6 +75,7 @@ __all__ = [
     "calibrate",
     "detect",
     "fold",
+    "horizon",
     "pattern",
     "recalibrate",
     "transactional",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -76,6 +77,15 @@ STEPS = st.tuples(st.sampled_from(NAMES), st.sampled_from(KEYS), st.integers(-3,
 PAYLOADS = st.fixed_dictionaries(
     {"start": st.integers(0, 9), "program": st.lists(STEPS, max_size=6)}
 )
+
+
+def payload_of(chance: random.Random) -> dict[str, Any]:
+    """A program from a seed."""
+    program = [
+        (chance.choice(NAMES), chance.choice(KEYS), chance.randint(-3, 9))
+        for _ in range(chance.randint(0, 6))
+    ]
+    return {"start": chance.randint(0, 9), "program": program}
 
 
 def serially(events: Iterable[Event], state: PlainState) -> list[list[Event] | str]:

@@ -108,7 +108,7 @@ def test_any_interleaving_of_workers_gives_the_serial_result(
     running: list[tuple[Entry, Any]] = []
     while coming or running or book.first_waiting() is not None:
         busy = {entry.place for entry, _ in running}
-        free = [entry for entry in book.waiting() if entry.place not in busy]
+        free = [entry for entry in book.waiting if entry.place not in busy]
         choices = ["come"] * bool(coming) + ["end"] * bool(running)
         choices += ["start", "start"] * (bool(free) and len(running) < workers)
         choice = chance.choice(choices)
@@ -140,7 +140,7 @@ def test_a_transaction_runs_again_at_most_once_per_earlier_change() -> None:
         book.insert(entry_of(Event("e", ts, {"v": ts + 1})))
     entries = list(book.entries)
     while book.first_waiting() is not None:
-        for entry in reversed(list(book.waiting())):
+        for entry in reversed(list(book.waiting)):
             book.done(entry, attempt(chain, entry.event, book.view(entry)))
     changes_before = 0
     for entry in entries:

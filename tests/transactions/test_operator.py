@@ -156,7 +156,7 @@ def test_several_states_have_names() -> None:
     operator = bt.transactional(limit, state=("accounts", "limits"))
     made = list(operator.run([Event("e", ts, {"v": 3}) for ts in range(2)]))
     assert [(event.ts, event["of"]) for event in made] == [(1, ["accounts", "limits"])]
-    with pytest.raises(bt.StateError, match=r"one of .*'accounts', 'limits'.*, got 'others'"):
+    with pytest.raises(bt.DetectorError, match=r"one of .*'accounts', 'limits'.*, got 'others'"):
         list(
             bt.transactional(lambda _, s: s["others"], state=("accounts", "limits")).run(
                 [Event("e", 0)]

@@ -222,6 +222,11 @@ class Pool:
         """How many messages each worker has not answered."""
         return [len(worker.open) for worker in self._workers]
 
+    @property
+    def ready(self) -> list[bool]:
+        """Which workers have started, as far as `receive` has noticed."""
+        return [worker.ready for worker in self._workers]
+
     def send(self, work: bytes, to: int | None = None) -> int:
         """Send work to a worker; returns the ticket that its reply will have."""
         if not self._finalizer.alive:

@@ -51,10 +51,7 @@ class _Boss:
             self.schedule.done(entry, record)
             self.idle.append(worker)
         self._note_commits()
-        sent: list[tuple[str, Any]] = []
-        while self.idle and (entry := self.schedule.take()) is not None:
-            sent.append((self.idle.pop(0), entry))
-        return sent
+        return [(self.idle.pop(0), entry) for entry in self.schedule.take(len(self.idle))]
 
     def _note_commits(self) -> None:
         book = self.schedule.book

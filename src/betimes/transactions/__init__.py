@@ -2,5 +2,6 @@
 
 from betimes.transactions.effects import StateError
 from betimes.transactions.operator import Transactional, transactional
+from betimes.transactions.predictors import horizon
 
-__all__ = ["StateError", "Transactional", "transactional"]
+__all__ = ["StateError", "Transactional", "horizon", "transactional"]

@@ -24,9 +24,8 @@ from somewhere else is compared with the state here before it counts (`done`).
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from betimes.engine.news.outputs import Place
@@ -35,6 +34,7 @@ from betimes.transactions.effects import Effect, Found, Key, Name, same
 from betimes.transactions.pages import Page, Pages
 from betimes.transactions.tracked import HAS, KEYS, VALUE, Read, Record
 from betimes.transactions.versions import Versions
+from betimes.transactions.waiting import Waiting
 
 
 class At:
@@ -59,7 +59,7 @@ class At:
 class Entry:
     """One transaction."""
 
-    __slots__ = ("at", "event", "outputs", "place", "record", "runs", "waits")
+    __slots__ = ("at", "event", "listed", "outputs", "place", "record", "runs", "told", "waits")
 
     def __init__(self, place: Place, event: Event, at: int = -1) -> None:
         self.place = place
@@ -69,13 +69,14 @@ class Entry:
         self.record: Record | None = None
         self.waits = True
         """Whether it has to be run."""
+        self.listed = False
+        """Whether it is in the list of those that wait."""
         self.runs = 0
         """How often it has run."""
+        self.told = False
+        """Whether what it made has been published; if it runs again, that is a correction."""
         self.outputs: list[Any] = []
         """What was published of what it made."""
-
-    def __lt__(self, other: Entry) -> bool:
-        return self.place < other.place
 
 
 class Book:
@@ -88,8 +89,11 @@ class Book:
         self._places: list[Place] = []
         self.pages = Pages()
         self._readers: dict[Read, list[Place]] = {}
-        self._waiting: list[Entry] = []
-        """A heap; it may have some that no longer wait."""
+        self.waiting = Waiting()
+        self._furthest: Place = (-1, 0, 0)
+        """Nobody has read anything after this place."""
+        self.watchers: list[set[Key]] = []
+        """For each copy of the state somewhere else: which keys have changed since."""
         self.aborts = 0
         """How often a transaction that had run has to run again."""
         self.lost: list[Entry] = []
@@ -114,7 +118,7 @@ class Book:
             self._places.insert(at, entry.place)
             self.entries.insert(at, entry)
         if record is None:
-            heapq.heappush(self._waiting, entry)
+            self.waiting.put(entry)
         else:
             self._install(entry, record)
 
@@ -140,6 +144,8 @@ class Book:
             self._forget_reads(entry.record, place)
             gone = entry.record.writes
             self.versions.erase(place, gone)
+            for changed in self.watchers:
+                changed.update(gone)
             self._suspect(place, gone)
         return entry
 
@@ -164,16 +170,7 @@ class Book:
 
     def first_waiting(self) -> Entry | None:
         """The first transaction that has to be run; everything before it is committed."""
-        heap = self._waiting
-        while heap and not heap[0].waits:
-            heapq.heappop(heap)
-        return heap[0] if heap else None
-
-    def waiting(self) -> Iterator[Entry]:
-        """All transactions that have to be run, in order; those that run are among them."""
-        once = {entry.place: entry for entry in self._waiting if entry.waits}
-        self._waiting = sorted(once.values())
-        return iter(list(self._waiting))
+        return self.waiting.first()
 
     def view(self, entry: Entry) -> At:
         """The state as a transaction finds it now."""
@@ -204,14 +201,18 @@ class Book:
                 readers.append(place)
             else:
                 insort(readers, place)
-        if not (old or record.writes):
-            return
-        new = record.writes
-        last = not self._places or place >= self._places[-1]
-        self.versions.erase(place, [key for key in old if key not in new])
-        self.versions.write(place, new)
+        last, new = place >= self._furthest, record.writes
         if last:
-            return  # nobody comes after it
+            self._furthest = place
+        if not (old or new):
+            return
+        if old:
+            self.versions.erase(place, [key for key in old if key not in new])
+        self.versions.write(place, new)
+        for changed_keys in self.watchers:
+            changed_keys.update(old, new)
+        if last:
+            return  # nobody after it has run
         keys = {**old, **new}
         # If others are written, those that are created may come in another order.
         moved = list(old) != list(new)
@@ -242,7 +243,7 @@ class Book:
                 key = suspects[suspect]
                 self.conflicts[key] = self.conflicts.get(key, 0) + 1
                 entry.waits = True
-                heapq.heappush(self._waiting, entry)
+                self.waiting.put(entry)
 
     def _abort(self, entry: Entry) -> None:
         self.aborts += 1

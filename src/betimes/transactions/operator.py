@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
 from typing import Any
 
 from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
-from betimes.model.detector import DescribedMaker
+from betimes.model.detector import DescribedMaker, DetectorError
+from betimes.model.duration import Duration, microseconds
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import known_options
 from betimes.model.identity import fact
-from betimes.transactions.book import At
+from betimes.transactions.book import At, Book, Entry
+from betimes.transactions.executor import Executor, Workers, checked_workers
+from betimes.transactions.predictors import Choice, checked_predictor, predictor_of
 from betimes.transactions.tactic import TransactionTactic
 from betimes.transactions.tracked import Execute, attempt
 from betimes.transactions.versions import Base, Versions, settle
 
 _NOWHERE = (0, 0, 0)
+_MOST = 1024
+"""How many events `run` takes at once, at most."""
+_SOON = 0.01
+"""Seconds. If that many events take longer to come, `run` takes fewer."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,10 @@ class Transactional:
     execute: Execute
     state: tuple[str, ...] = ()
     on_commit: Callable[[Event, list[Event]], Any] | None = None
+    post_commit: Callable[[Event, list[Event]], Any] | None = None
+    predictor: Choice = "adaptive"
+    workers: Workers = "auto"
+    timeout: float | None = None
 
     @property
     def name(self) -> str:
@@ -38,14 +51,54 @@ class Transactional:
         """What makes it this operator, in words."""
         return {"executes": fact(self.execute), "state": ", ".join(self.state) or "one mapping"}
 
+    def executor(self, name: str, time: Callable[[], float]) -> Executor:
+        """What runs its transactions."""
+        return Executor(
+            self.execute, self.state, predictor=self.predictor, workers=self.workers,
+            timeout=self.timeout, name=name, time=time,
+        )  # fmt: skip
+
     def run(self, events: Iterable[Event]) -> Iterator[Event]:
         """Execute events in the order in which they come; yield what they make, in that order."""
-        detector = TransactionDetector(self)
-        for event in events:
-            made = detector.on_event(event)
-            if self.on_commit is not None:
-                self.on_commit(event, made)
-            yield from made
+        book, executor = Book(), self.executor(f"operator {self.name!r}", perf_counter)
+        try:
+            for batch in _batches(events):
+                for number, event in batch:
+                    book.insert(Entry((number, 0, 0), event))
+                ran = executor.run(None, book)
+                for entry in ran:
+                    made = _made(entry, self.name)
+                    if self.on_commit is not None:
+                        self.on_commit(entry.event, made)
+                    yield from made
+                book.forget(batch[-1][0] + 1)
+                if self.post_commit is not None:
+                    for entry in ran:
+                        self.post_commit(entry.event, _made(entry, self.name))
+        finally:
+            executor.close()
+
+
+def _batches(events: Iterable[Event]) -> Iterator[list[tuple[int, Event]]]:
+    """Events with their numbers: one by one if they come slowly, many at once if they are there."""
+    numbered, size = enumerate(events), 1
+    began = perf_counter()
+    while batch := list(islice(numbered, size)):
+        size = min(2 * size, _MOST) if perf_counter() - began < _SOON else max(1, size // 2)
+        yield batch
+        began = perf_counter()
+
+
+def _made(entry: Entry, name: str) -> list[Event]:
+    record = entry.record
+    assert record is not None
+    if record.error is not None:
+        error = record.error
+        raise DetectorError(
+            f"operator {name!r} failed at {entry.event!r}: {type(error).__name__}: {error}; it had "
+            f"read {record.seen()}"
+        ) from error
+    return record.made
 
 
 @known_options
@@ -54,6 +107,10 @@ def transactional(
     *,
     state: str | Sequence[str] | None = None,
     on_commit: Callable[[Event, list[Event]], Any] | None = None,
+    post_commit: Callable[[Event, list[Event]], Any] | None = None,
+    predictor: Choice = "adaptive",
+    workers: Workers = "auto",
+    timeout: Duration | None = None,
 ) -> Transactional:
     """An operator whose events are transactions on a shared state.
 
@@ -68,6 +125,20 @@ def transactional(
     on_commit
         Called as `on_commit(event, made)` in the order of the transactions, by `run` only: in a
         hierarchy, final changes say what is committed.
+    post_commit
+        The same, for what need not hold up the others: it is called after some of them.
+    predictor : "adaptive"
+        Which transactions run before it is their turn, if there are worker processes: "always",
+        "never", `horizon(n)` for the next `n`, "dynamic" for a horizon that follows the conflicts,
+        "static" or "learned" for all that do not use the same keys, as read off the code or as
+        seen; or a function of an event and of how far ahead it is. "adaptive" takes "static" if it
+        can and "learned" otherwise, and runs transactions one after the other where that is faster.
+    workers : "auto"
+        Worker processes. "auto" starts one per core once transactions have taken some time and are
+        long enough to be worth sending.
+    timeout
+        How long a worker process may take for some transactions before it is replaced; None to
+        wait.
 
     The state notes what each event reads and writes. So when an event comes late, only those later
     events run again that read what it has changed. `state.add(key, n)`, `state.max(key, v)`,
@@ -102,9 +173,23 @@ def transactional(
     names = () if state is None else (state,) if isinstance(state, str) else tuple(state)
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise OptionError(f"expected state to be different names, got state={state!r}")
-    if on_commit is not None and not callable(on_commit):
-        raise OptionError(f"expected on_commit to be a function, got on_commit={on_commit!r}")
-    return Transactional(execute, names, on_commit)
+    for option, function in (("on_commit", on_commit), ("post_commit", post_commit)):
+        if function is not None and not callable(function):
+            raise OptionError(f"expected {option} to be a function, got {option}={function!r}")
+    predictor_of(checked_predictor(predictor), execute)
+    return Transactional(
+        execute, names, on_commit, post_commit, predictor, checked_workers(workers, execute),
+        _seconds(timeout),
+    )  # fmt: skip
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    if timeout is None:
+        return None
+    seconds = microseconds(timeout, "timeout") / 1e6
+    if not seconds:
+        raise OptionError(f"expected timeout to be longer than 0, got timeout={timeout!r}")
+    return seconds
 
 
 class TransactionDetector:
@@ -134,10 +219,10 @@ def _transactional(
     detector: Transactional, *, on: Types, emits: Types, by: str | None, name: str | None
 ) -> Node:
     """A transactional operator has its own tactic: what a late event does not touch stays."""
-    if detector.on_commit is not None:
+    if detector.on_commit is not None or detector.post_commit is not None:
         raise OptionError(
-            "expected no on_commit for a transactional operator in a hierarchy, where results may "
-            "be taken back; take the changes whose status is final instead"
+            "expected no on_commit or post_commit for a transactional operator in a hierarchy, "
+            "where results may be taken back; take the changes whose status is final instead"
         )
     maker = DescribedMaker(detector, lambda: TransactionDetector(detector))
     return Node(

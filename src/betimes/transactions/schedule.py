@@ -1,4 +1,7 @@
-"""Which transaction a free worker should run next: the first one that the predictor allows."""
+"""Which transactions free workers should run next: the first ones that the predictor allows.
+
+One that has lost comes first again: whoever it lost against has run.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from betimes.engine.news.outputs import Place
 from betimes.transactions.book import Book, Entry
 from betimes.transactions.predictors import Predictor
 from betimes.transactions.tracked import Record
+
+REACH = 1024
+"""How many transactions that wait are looked at, at most."""
 
 
 class Schedule:
@@ -18,43 +24,57 @@ class Schedule:
         self._running: set[Place] = set()
         self._deferred: set[Place] = set()
         """Those that run when it is their turn."""
+        self._held: set[Place] = set()
 
-    def take(self) -> Entry | None:
-        """The next transaction to run; None if all that may run are running."""
-        book = self.book
+    def take(self, count: int, reach: int = REACH) -> list[Entry]:
+        """The next transactions to run, at most `count`; those that may run may all be running."""
+        book, taken = self.book, list[Entry]()
         first = book.first_waiting()
         if first is None:
-            return None
+            return taken
         base = book.number(first.place)
         self.predictor.begin()
-        for entry in book.waiting():
-            ahead = book.number(entry.place) - base + 1
-            if self._allows(entry, ahead):
+        for looked, entry in enumerate(book.waiting):
+            if looked == reach or len(taken) == count:
+                break
+            if self._allows(entry, book.number(entry.place) - base + 1):
                 self._running.add(entry.place)
-                return entry
-        return None
+                taken.append(entry)
+        return taken
 
     def _allows(self, entry: Entry, ahead: int) -> bool:
         place = entry.place
         verdict = self.predictor.verdict(entry.event, ahead)
-        if place in self._running:
+        if place in self._running or place in self._held:
             return False
-        if ahead == 1 or verdict is True:
+        if ahead == 1:
             return True
         if verdict is False:
             self._deferred.add(place)
         if verdict is None or place in self._deferred:
             return False
-        return ahead <= verdict
+        return verdict is True or ahead <= verdict
 
-    def done(self, entry: Entry, record: Record) -> bool:
-        """A transaction has run: whether it counts."""
+    def runs(self, entry: Entry) -> bool:
+        """Whether a transaction is running."""
+        return entry.place in self._running
+
+    def hold(self, entry: Entry) -> None:
+        """Do not hand out a transaction again; whoever asks for this runs it in its turn."""
         self._running.discard(entry.place)
+        self._held.add(entry.place)
+
+    def done(self, entry: Entry, record: Record, *, exact: bool = False) -> bool:
+        """A transaction has run: whether it counts; `exact` if it has just read the state here."""
+        self._running.discard(entry.place)
+        self._held.discard(entry.place)
         self.executions += 1
-        kept = self.book.done(entry, record)
+        book = self.book
+        kept = book.done(entry, record, exact=exact)
         if kept and entry.runs == 1:  # running again is no bet
             self.predictor.note(entry.event, lost=False)
-        for loser in self.book.lost:
-            self.predictor.note(loser.event, lost=True)
-        self.book.lost.clear()
+        for loser in book.lost:
+            if not loser.told:
+                self.predictor.note(loser.event, lost=True)
+        book.lost.clear()
         return kept

@@ -25,7 +25,6 @@ from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.transactions.book import Book, Entry
 from betimes.transactions.pages import Page
-from betimes.transactions.serial import run
 from betimes.transactions.tracked import Record
 from betimes.transactions.versions import Versions
 
@@ -42,8 +41,7 @@ class Outcome:
 
     def snapshot(self) -> dict[str, Any]:
         """For errors: what it had read."""
-        reads = self._record.reads.items()
-        return {f"{kind} {key!r}": found[0] if found else None for (kind, _, key), found in reads}
+        return self._record.seen()
 
     def __call__(self, event: Event) -> list[Any]:  # noqa: ARG002
         if self._record.error is not None:
@@ -60,7 +58,8 @@ class TransactionTactic(RowArrivals):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self._operator = setting.node.maker.source
+        node = setting.node
+        self._executor = node.maker.source.executor(f"detector {node.name!r}", setting.time)
         self._runner = Runner(setting.node)
         self._books: dict[Any, Book] = {}
         self._withdrawn: dict[Any, list[tuple[Entry, int]]] = {}
@@ -102,9 +101,10 @@ class TransactionTactic(RowArrivals):
         setting = self._setting
         counts, outputs = setting.counts, setting.outputs
         began = setting.time()
-        ran = list(run(book, self._operator.execute, self._operator.state))
+        ran = self._executor.run(key, book)
         old = [output for entry in (*ran, *(each for each, _ in gone)) for output in entry.outputs]
-        again = [entry for entry in ran if entry.runs > 1]
+        again = [entry for entry in ran if entry.told]
+        first = next((entry for entry in ran if not entry.told), None)
         if not (old or gone or again):
             yield Outputs.of([made for entry in ran for made in self._commit(key, entry, entry.at)])
             return
@@ -115,7 +115,6 @@ class TransactionTactic(RowArrivals):
         place = min(entry.place for entry in (*ran, *(each for each, _ in gone)))
         replay = Replay(key, place, max((at for _, at in gone), default=-1), on_demand=True)
         replay.old, replay.handled = old, len(ran)
-        first = next((entry for entry in ran if entry.runs == 1), None)
         replay.why = _why(first, gone)
         for entry in ran:
             replay.at = max(replay.at, entry.at)
@@ -137,6 +136,7 @@ class TransactionTactic(RowArrivals):
         except DetectorFailed as failure:
             failures.note(key, entry.place, failure)
             made = []
+        entry.told = True
         make, place, cause = self._setting.outputs.make, entry.place, entry.event.type
         entry.outputs = [make(each, n, place, cause, at, key) for n, each in enumerate(made)]
         return entry.outputs
@@ -192,8 +192,8 @@ class TransactionTactic(RowArrivals):
 
 def _why(first: Entry | None, gone: list[tuple[Entry, int]]) -> str:
     """What made transactions run again: the first late event, or one that was taken back."""
-    withdrawn = min((entry for entry, _ in gone), default=None)
-    if withdrawn is not None and (first is None or withdrawn < first):
+    withdrawn = min((entry for entry, _ in gone), key=lambda entry: entry.place, default=None)
+    if withdrawn is not None and (first is None or withdrawn.place < first.place):
         return f"retracted {withdrawn.event.type} at {withdrawn.event.ts}"
     assert first is not None
     return f"late {first.event.type} at {first.event.ts}"
@@ -213,7 +213,7 @@ def _written(book: Book, page: Page) -> dict[str, Any]:
     return {
         "start": page.start,
         "entries": [
-            (entry.place, entry.event, entry.at, entry.runs, record.reads, record.writes,
+            (entry.place, entry.event, entry.at, record.reads, record.writes,
              len(entry.outputs))
             for entry, record in zip(entries, records, strict=True) if record is not None
         ],
@@ -223,8 +223,8 @@ def _written(book: Book, page: Page) -> dict[str, Any]:
 
 def _read(book: Book, state: dict[str, Any]) -> Page:
     outputs = iter(Outputs.resumed(state["outputs"]))
-    for place, event, at, runs, reads, writes, made in state["entries"]:
+    for place, event, at, reads, writes, made in state["entries"]:
         entry = Entry(place, event, at)
-        entry.runs, entry.outputs = runs, list(islice(outputs, made))
+        entry.told, entry.outputs = True, list(islice(outputs, made))
         book.insert(entry, Record(reads, writes, []))
     return Page(state["start"], len(state["entries"]))

@@ -233,6 +233,11 @@ class Record:
         self.made = made
         self.error = error
 
+    def seen(self) -> dict[str, Any]:
+        """What it has read, for errors."""
+        reads = self.reads.items()
+        return {f"{kind} {key!r}": found[0] if found else None for (kind, _, key), found in reads}
+
     def holds(self, view: View) -> bool:
         """Whether its reads find the same values here."""
         return all(same(look(view, read), found) for read, found in self.reads.items())

@@ -14,7 +14,7 @@ transaction sees the same order as one that runs alone.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from betimes.engine.news.outputs import Place
@@ -174,6 +174,16 @@ class Versions:
             if is_whole(chain.effects[at]):
                 return chain.places[at]
         return None
+
+    def is_written(self, key: Key) -> bool:
+        """Whether a remembered transaction has written a key."""
+        return key in self._chains
+
+    def all_keys(self) -> Iterator[Key]:
+        """Every key that is in the base or was written since."""
+        for name, state in self.base.items():
+            yield from ((name, key) for key in state)
+        yield from self._chains
 
     # Measures
 

@@ -1,0 +1,233 @@
+"""Transactions in worker processes: whatever they know, and whether they live, makes no difference.
+
+The books are those of the protocol, so the serial run is the truth here, too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from itertools import count as numbers
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import betimes as bt
+from betimes.model import Event
+from betimes.model.change import fold
+from betimes.parallel import ShippingError, WorkerError
+from betimes.testing.oracle import oracle
+from betimes.transactions.book import Book
+from betimes.transactions.predictors import Choice, predictor_of
+from betimes.transactions.processes import Processes
+from tests.engine.material import share
+from tests.transactions import operators
+from tests.transactions.material import PAYLOADS, execute, payload_of
+from tests.transactions.test_book import check, entry_of, events_of, result_of
+
+
+def started(run: Any, workers: int = 2, timeout: float | None = None) -> Processes:
+    """Processes that are there; otherwise the tests would be over before they are."""
+    processes = Processes(
+        run, (), workers=workers, timeout=timeout, name="tested", time=perf_counter
+    )
+    while not all(processes.pool.ready):
+        sleep(0.01)
+        processes.pool.receive(wait=False)
+    return processes
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    made = started(execute)
+    yield made
+    made.pool.close()
+
+
+BOOKS = numbers()
+CHOICES: list[Choice] = ["always", "dynamic", "learned", "never", bt.horizon(3)]
+
+
+@given(
+    st.lists(PAYLOADS, min_size=1, max_size=14).map(events_of),
+    st.randoms(use_true_random=False),
+    st.integers(1, 9),
+    st.sampled_from(CHOICES),
+)
+@share(0.3)
+def test_any_work_in_any_order_gives_the_serial_result(
+    processes: Processes,
+    events: list[Event],
+    chance: random.Random,
+    size: int,
+    predictor: Choice,
+) -> None:
+    """Events come late, some are withdrawn; copies of the state are more or less up to date."""
+    book, key, predicts = Book(), next(BOOKS), predictor_of(predictor, execute)
+    coming, left = list(events), list(events)
+    chance.shuffle(coming)
+    while coming:
+        for event in coming[:size]:
+            book.insert(entry_of(event))
+        del coming[:size]
+        if chance.random() < 0.2:
+            gone = chance.choice(book.entries)
+            book.remove(gone.place)
+            left.remove(gone.event)
+        schedule, ran = processes.run(key, book, predicts)
+        assert schedule.executions >= len({entry.place for entry in ran})
+        assert book.first_waiting() is None
+    check(book, left)
+
+
+def accounts(count: int, of: int = 3) -> list[Event]:
+    return [Event("e", ts, {"account": ts % of}) for ts in range(count)]
+
+
+def totals(count: int, of: int = 3) -> list[int]:
+    return [ts // of + 1 for ts in range(count)]
+
+
+def ran_in(processes: Processes, events: list[Event], predictor: Choice = "always") -> Book:
+    book = Book()
+    for event in events:
+        book.insert(entry_of(event))
+    processes.run(None, book, predictor_of(predictor, operators.count))
+    return book
+
+
+def counted(book: Book) -> list[int]:
+    return [result_of(entry)[0]["n"] for entry in book.entries]
+
+
+def test_work_is_done_elsewhere() -> None:
+    processes = started(operators.who)
+    book = ran_in(processes, [Event("e", ts) for ts in range(40)])
+    pids = {result_of(entry)[0]["pid"] for entry in book.entries}
+    processes.pool.close()
+    assert pids & set(processes.pool.pids) or pids - {os.getpid()}
+    assert counted(book) == list(range(1, 41))
+
+
+def test_what_cannot_travel_stays_here() -> None:
+    processes = started(operators.secret)
+    book = ran_in(processes, [Event("e", ts) for ts in range(5)])
+    assert counted(book) == [1, 2, 3, 4, 5]
+    processes.pool.close()
+    processes = started(operators.who)
+    events = [Event("e", ts, {"f": (lambda: 3) if ts % 2 else None}) for ts in range(9)]
+    assert counted(ran_in(processes, events)) == list(range(1, 10))
+    processes.pool.close()
+
+
+@pytest.mark.parametrize("hang", [False, True])
+def test_a_worker_that_dies_or_hangs_is_replaced(tmp_path: Path, hang: bool) -> None:
+    run = operators.Dies(tmp_path, times=2, hang=hang, home=os.getpid())
+    processes = started(run, timeout=1.0 if hang else None)
+    assert counted(ran_in(processes, accounts(60))) == totals(60)
+    assert processes.pool.replaced == 2
+    book = ran_in(processes, accounts(60))
+    assert counted(book) == totals(60), "the replacements are as good"
+    processes.pool.close()
+
+
+def test_an_event_that_always_ends_its_process_is_an_error(tmp_path: Path) -> None:
+    run = operators.Dies(tmp_path, times=99, home=os.getpid())
+    processes = started(run)
+    with pytest.raises(WorkerError, match="3 worker processes of tested in a row died"):
+        ran_in(processes, accounts(60))
+    processes.pool.close()
+
+
+def test_a_replacement_knows_the_state() -> None:
+    """It is told everything, so what it runs counts."""
+    processes = started(operators.slow_count, workers=1)
+    book = ran_in(processes, accounts(30))
+    processes.pool._workers[0].process.kill()
+    for event in [Event("e", ts, {"account": ts % 3}) for ts in range(30, 60)]:
+        book.insert(entry_of(event))
+    processes.run(None, book, predictor_of("always", operators.count))
+    assert counted(book) == totals(60)
+    assert processes.pool.replaced == 1
+    processes.pool.close()
+
+
+def test_one_that_fails_on_a_guess_has_not_failed() -> None:
+    """Its worker does not know yet what an earlier one writes."""
+    processes = started(operators.needs_the_first)
+    book = ran_in(processes, [Event("e", ts, {}) for ts in range(20)])
+    assert [result_of(entry)[0]["found"] for entry in book.entries] == [0] * 20
+    processes.pool.close()
+
+
+# In a hierarchy, and alone
+
+
+@pytest.mark.parametrize("attenuation", [0.0, 0.7])
+def test_an_engine_with_workers_finds_what_the_oracle_finds(attenuation: float) -> None:
+    """Also after a restart in the middle; the state that workers know is not in the checkpoint."""
+    chance = random.Random(5)
+    stream = [Event("e", max(0, 2 * n - chance.randint(0, 30)), payload_of(chance))
+              for n in range(120)]  # fmt: skip
+    hierarchy = bt.Hierarchy(clock="*")
+    operator = bt.transactional(operators.careful, workers=2, predictor="always")
+    hierarchy.add(operator, on="e", emits="made", name="tested")
+    engine = bt.Engine(hierarchy, attenuation=attenuation, retention="1h")
+    changes: list[bt.Change] = []
+    for first in range(0, 120, 12):
+        changes += engine.feed(stream[first : first + 12])
+        if first == 60:
+            saved = engine.checkpoint()
+            engine = bt.Engine(hierarchy, attenuation=attenuation, retention="1h")
+            engine.restore(saved)
+    changes += engine.finish()
+    assert fold(changes) == oracle(hierarchy, stream)
+
+
+def test_alone_with_workers_it_makes_the_same_in_the_same_order() -> None:
+    commits: list[int] = []
+    posts: list[int] = []
+    operator = bt.transactional(
+        operators.slow_count,
+        workers=2,
+        predictor="always",
+        on_commit=lambda event, _: commits.append(event.ts),
+        post_commit=lambda event, _: posts.append(event.ts),
+    )
+    made = list(operator.run(accounts(400)))
+    assert [event["n"] for event in made] == totals(400)
+    assert commits == sorted(posts) == list(range(400))
+
+
+def test_a_failure_in_a_worker_is_one_of_the_operator() -> None:
+    operator = bt.transactional(operators.fails, workers=2, predictor="always")
+    with pytest.raises(bt.DetectorError, match=r"'fails' failed at .*ts=300.*too much.*'n'"):
+        list(operator.run([Event("e", ts) for ts in range(400)]))
+    results = operator.run([Event("e", ts) for ts in range(400)])
+    assert [next(results).ts for _ in range(300)] == list(range(300)), "those before it come first"
+
+
+def test_what_cannot_be_sent_is_refused_or_stays() -> None:
+    def local(event: Event, state: Any) -> None:
+        del event, state
+
+    with pytest.raises(ShippingError, match=r"execute cannot be sent to worker processes.*local"):
+        bt.transactional(local, workers=2)
+    assert list(bt.transactional(local).run([Event("e", 1)])) == []
+    assert "cannot be sent" in bt.transactional(local).executor("tested", perf_counter).explain()
+
+
+@pytest.mark.parametrize(
+    ("option", "bad"),
+    [("workers", 0), ("workers", "two"), ("timeout", 0), ("timeout", "soon"),
+     ("predictor", "alwys"), ("post_commit", 3)],
+)  # fmt: skip
+def test_bad_options_are_named(option: str, bad: Any) -> None:
+    options: dict[str, Any] = {option: bad}
+    with pytest.raises(bt.OptionError, match=option):
+        bt.transactional(operators.count, **options)
