@@ -58,7 +58,7 @@ class ArrayBatch(EventBatch):
 
     def array(self, name: str) -> npt.NDArray[Any] | None:
         """A column, if there is one of this name."""
-        return self._arrays.get(name)
+        return self.arrays.get(name)
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         array = self.arrays.get(name)

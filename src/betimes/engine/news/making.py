@@ -144,7 +144,7 @@ class OutputMaker:
         at: list[int],
         keys: list[Any],
         codes: list[int],
-        digests: Words | None,
+        digests: Words | None = None,
     ) -> Outputs:
         """The same as rows; `digests` are their digests, if somebody knows them."""
         before, n = causes[0], 0
