@@ -266,6 +266,16 @@ def test_a_type_that_a_simulated_stream_does_not_have_is_hinted_at(tmp_path: Pat
     assert hint in " ".join(result.stderr.split())
 
 
+def test_types_that_files_nearly_have_are_hinted_at(tmp_path: Path) -> None:
+    misspelled = [("not_near hit", "not_near hitt"), ('clock = "ball"', 'clock = "bal"')]
+    result = run("--check", make(tmp_path, *misspelled))
+    assert result.exit_code == 0
+    said, why = " ".join(result.stderr.split()), "which the first rows do not have; did you mean"
+    assert f"hint: the clock follows 'bal', {why} 'ball'?" in said
+    assert f"hint: 'touch' reads 'hitt', {why} 'hit'?" in said
+    assert "hint" not in run("--check", make(tmp_path)).stderr
+
+
 def test_a_job_that_looks_for_nothing(tmp_path: Path) -> None:
     file = make(tmp_path)
     text = file.read_text()

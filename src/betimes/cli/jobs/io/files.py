@@ -86,6 +86,14 @@ class FileSource:
             schema = schema.append(field) if at < 0 else schema.set(at, field)
         return schema
 
+    def types(self) -> list[str]:
+        """The types of the first rows."""
+        files = self.found()
+        rows = next(_read(files[0], self._format, self.schema(), skip=0), None) if files else None
+        if rows is None:
+            return []
+        return sorted(map(str, rows[self._source.type].drop_null().unique().to_pylist()))
+
     def news(self) -> bool:
         """Whether any file is new or has grown since the last call."""
         before, self._seen = self._seen, [(path.name, path.stat().st_size) for path in self.found()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from betimes.cli.jobs.jobfile.tables import FILES, JobFile, SourceTable
 from betimes.cli.speaking import say
 from betimes.engine import Hierarchy
 from betimes.model import EventError
-from betimes.model.hints import nearest
+from betimes.model.hints import did_you_mean, nearest
 from betimes.ordering.clock import EVERY
 from betimes.patterns.needs import missing_columns
 from betimes.testing import sensor_stream
@@ -137,17 +137,26 @@ def compare(job: JobFile, hierarchy: Hierarchy) -> None:
         schema = None
     if schema is not None:
         _check_columns(job, hierarchy, schema, problems)
+    if schema is None or problems.are_in("source", "source.columns"):
+        return
     if source.format == "simulate":
-        _hint_at_missing_types(hierarchy, SimulatedSource(source).types())
+        types = SimulatedSource(source).types()
+        _hint_at_missing_types(hierarchy, types, "which never comes", nearest)
+    elif source.format in FILES and "://" not in str(source.path):
+        types = FileSource(source).types()
+        _hint_at_missing_types(hierarchy, types, "which the first rows do not have", did_you_mean)
 
 
-def _hint_at_missing_types(hierarchy: Hierarchy, types: list[str]) -> None:
-    """Types that are neither in the source nor published by a detector never come."""
-    known = [*types, *(type for node in hierarchy for type in node.emits), EVERY]
-    for node in hierarchy:
-        for type in node.on:
-            if type not in known:
-                say(f"hint: {node.name!r} reads {type!r}, which never comes{nearest(type, known)}")
+def _hint_at_missing_types(
+    hierarchy: Hierarchy, types: list[str], why: str, near: Callable[[object, list[str]], str]
+) -> None:
+    """Types that are neither in the source nor published by a detector may be misspelled."""
+    published = {type for node in hierarchy for type in node.emits}
+    read = [(repr(node.name), "reads", type) for node in hierarchy for type in node.on]
+    clock = [("the clock", "follows", type) for type in hierarchy.clock or ()]
+    for who, does, type in [*clock, *read]:
+        if type not in published and type not in (*types, EVERY) and (hint := near(type, types)):
+            say(f"hint: {who} {does} {type!r}, {why}{hint}")
 
 
 def _schema(job: JobFile) -> pa.Schema | None:
