@@ -5,7 +5,7 @@ detector does some work per event. First, what attenuation 1 can handle without 
 the *capacity*. Then:
 
 * *Burst*: 15 % of the capacity, ten times that for 5 seconds, and 15 % again.
-* *Overload*: twice the capacity, for three minutes.
+* *Overload*: 15 % of the capacity, then twice the capacity for three minutes.
 
 Each runs with adaptive attenuation; the overload also with attenuation 1, to compare how much is
 handled. *Lag* is how long the newest event had waited when its batch was done. Final results must
@@ -82,15 +82,19 @@ def measure(live: Live, calm: float, overload: float) -> Measured:
     most = live.capacity()
     burst = Schedule([Phase(calm, 0.15 * most), Phase(5, 1.5 * most), Phase(calm, 0.15 * most)])
     bursting = checked(live, "adaptive", burst, "adaptive")
-    flood = Schedule([Phase(overload, 2 * most)])
+    flood = Schedule([Phase(calm, 0.15 * most), Phase(overload, 2 * most)])
     drowning = checked(live, "adaptive", flood, "adaptive")
     buffering = checked(live, "attenuation 1", flood, 1.0)
-    share = drowning.pace / buffering.pace
+    share = drowning.pace(calm) / buffering.pace(calm)
     rows = {"capacity": rate(most)} | told_of_burst(bursting, calm) | {
-        "overload: attenuation 1 after": seconds(drowning.backed_off_after(0.0)),
-        "overload: handled, adaptive": rate(drowning.pace),
-        "overload: handled, attenuation 1": rate(buffering.pace),
-        "overload: most resident": f"{max(m.memory for m in drowning.moments):.0f} MiB",
+        "overload: attenuation 1 after": seconds(drowning.backed_off_after(calm)),
+        "overload: handled, adaptive": rate(drowning.pace(calm)),
+        "overload: handled, attenuation 1": rate(buffering.pace(calm)),
+        "overload: computing per event, both": ", ".join(
+            f"{1e6 * course.cost(calm + 1, calm + overload):.1f} us"
+            for course in (drowning, buffering)
+        ),
+        "overload: resident before, at most": resident_of(drowning, calm),
     }  # fmt: skip
     targets = [Target("throughput in overload, against attenuation 1", 0.9, share)]
     courses = {
@@ -117,18 +121,29 @@ def say(what: str) -> None:
 def told_of_burst(course: Course, calm: float) -> dict[str, str]:
     """What a burst did: when it was noticed, and how things came back."""
     before, end = course.during(calm / 2, calm), calm + 5
-    most = max(m.lag for m in course.moments)
+    usual = max((m.lag for m in before), default=0.0)
+    back = course.back_after(end, usual)
     return {
         "burst: attenuation before": f"{before[-1].attenuation:.2f}" if before else "-",
         "burst: attenuation 1 after": seconds(course.backed_off_after(calm)),
-        "burst: longest lag": seconds(most),
-        "burst: lag back below 0.1 s after": seconds(course.calm_after(end, 0.1)),
+        "burst: largest lag before, and in all": (
+            f"{seconds(usual)}, {seconds(max(m.lag for m in course.moments))}"
+        ),
+        "burst: lag as before, after": seconds(back),
+        "burst: computing per event, until then": (
+            "-" if back is None else f"{1e6 * course.cost(calm + 1, end + back):.1f} us"
+        ),
         "burst: latency before, during, at the end": ", ".join(
             seconds(course.latency(*span))
             for span in ((calm / 2, calm), (calm + 1, end), (end + calm / 2, end + calm))
         ),
-        "burst: most resident": f"{max(m.memory for m in course.moments):.0f} MiB",
+        "burst: resident before, at most": resident_of(course, calm),
     }
+
+
+def resident_of(course: Course, calm: float) -> str:
+    before = max((m.memory for m in course.during(0.0, calm)), default=0.0)
+    return f"{before:.0f} MiB, {max(m.memory for m in course.moments):.0f} MiB"
 
 
 def rate(events: float) -> str:

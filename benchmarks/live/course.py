@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from statistics import fmean
 
@@ -23,6 +24,8 @@ class Moment:
     """Mean stream time until the results of the batch were made."""
     memory: float = 0.0
     """Resident, in MiB."""
+    cpu: float = 0.0
+    """Seconds that the process has computed, if all of the work is done in one."""
 
 
 @dataclass
@@ -35,25 +38,31 @@ class Course:
     def during(self, begin: float, end: float) -> list[Moment]:
         return [moment for moment in self.moments if begin <= moment.at < end]
 
-    @property
-    def pace(self) -> float:
+    def pace(self, since: float = 0.0) -> float:
         """Events per second, from the end of the first batch on: in that one, things start."""
-        if len(self.moments) < 2:
-            return 0.0
-        first, last = self.moments[0], self.moments[-1]
-        return (last.fed - first.fed) / (last.at - first.at)
+        first, last = self._ends(since)
+        return (last.fed - first.fed) / max(last.at - first.at, 1e-6)
+
+    def cost(self, begin: float, end: float) -> float:
+        """Seconds of computing per event; unlike the pace, other processes hardly change it."""
+        first, last = self._ends(begin, end)
+        return (last.cpu - first.cpu) / max(last.fed - first.fed, 1)
+
+    def _ends(self, begin: float, end: float = inf) -> tuple[Moment, Moment]:
+        found = self.during(begin, end)
+        if not found:
+            raise ValueError(f"nothing was done from {begin:g} s to {end:g} s")
+        return found[0], found[-1]
 
     def backed_off_after(self, time: float) -> float | None:
         """Seconds until the attenuation was 1."""
         found = [m.at for m in self.moments if m.at >= time and m.attenuation == 1.0]
         return found[0] - time if found else None
 
-    def calm_after(self, time: float, lag: float) -> float | None:
-        """Seconds until the lag was, and stayed, below this."""
-        late = [m.at for m in self.moments if m.lag >= lag]
-        if not late or late[-1] < time:
-            return 0.0
-        return None if late[-1] == self.moments[-1].at else late[-1] - time
+    def back_after(self, time: float, lag: float) -> float | None:
+        """Seconds until the lag was this or less."""
+        found = [m.at for m in self.moments if m.at >= time and m.lag <= lag]
+        return found[0] - time if found else None
 
     def latency(self, begin: float, end: float) -> float | None:
         found = [m.latency for m in self.during(begin, end) if m.latency is not None]

@@ -57,9 +57,8 @@ def run(name: str, schedule: Schedule, attenuation: float | str) -> tuple[Course
         lag = now - float(schedule.times(done - 1, done)[0])
         value = next(iter(engine.attenuation.values()))
         latency = _fold(changes, standing)
-        course.moments.append(
-            Moment(now, done, lag, value, engine.busy_factor, latency, resident())
-        )
+        busy, cpu = engine.busy_factor, time.process_time()
+        course.moments.append(Moment(now, done, lag, value, busy, latency, resident(), cpu))
     _fold(engine.finish(), standing)
     (stats,) = engine.stats.values()
     if stats.handled + stats.late != done:

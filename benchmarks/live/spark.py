@@ -48,7 +48,7 @@ def capacity(spark: SparkSession) -> float:
     best = 0.0
     for _ in range(2):  # in the first, workers start
         course, _ = run(spark, "capacity", flood, 1.0)
-        best = max(best, course.pace)
+        best = max(best, course.pace())
     return best
 
 

@@ -1,0 +1,56 @@
+"""A live stream with too much to do: a real engine, the wall clock, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.live import local
+from benchmarks.live.__main__ import Live, checked
+from benchmarks.live.course import Course, Moment
+from benchmarks.live.memory import resident
+from benchmarks.live.schedule import Phase, Schedule
+
+CALM = 3.0
+
+
+@pytest.fixture(scope="module")
+def flooded() -> Course:
+    """Hardly anything to do, and then more than the machine can: the results are checked."""
+    most = local.capacity()
+    schedule = Schedule([Phase(CALM, 0.02 * most), Phase(2.0, 3 * most)])
+    return checked(Live(local.capacity, local.run), "adaptive", schedule, "adaptive")
+
+
+def test_with_time_to_spare_it_speculates(flooded: Course) -> None:
+    assert min(m.attenuation for m in flooded.during(0.0, CALM)) < 1.0
+
+
+def test_with_too_much_to_do_it_stops_speculating(flooded: Course) -> None:
+    assert flooded.moments[-1].attenuation == 1.0
+    assert flooded.moments[-1].busy > 0.9
+
+
+def test_what_came_back_and_when() -> None:
+    course = Course("made up")
+    lags = [0.0, 0.0, 2.0, 1.0, 0.05, 0.0]
+    for second, lag in enumerate(lags):
+        value = 1.0 if lag > 1 else 0.5
+        course.moments.append(Moment(second, 10 * second, lag, value, 0.9, cpu=second / 2))
+    assert course.backed_off_after(1.5) == 0.5
+    assert course.backed_off_after(2.5) is None
+    assert course.back_after(2.5, 0.1) == 1.5
+    assert course.back_after(2.5, 1.0) == 0.5
+    assert course.back_after(6.0, 0.1) is None
+    assert course.pace(1.0) == 10.0
+    assert course.cost(1.0, 4.0) == 0.05
+
+
+def test_a_schedule_says_what_arrives_when() -> None:
+    schedule = Schedule([Phase(2.0, 10.0), Phase(1.0, 100.0)])
+    assert [schedule.arrived(time) for time in (1.0, 2.0, 2.5, 9.0)] == [10, 20, 70, 120]
+    assert schedule.events == 120
+    assert len(schedule.batch(5, 25)) == len(schedule.table(5, 25)) == 20
+
+
+def test_a_process_has_memory() -> None:
+    assert resident() > 1.0
+    assert resident("0") == 0.0
