@@ -116,9 +116,9 @@ def _give_out(
     top = state[SETTLED_TOP]
     in_time = state[LOOK] == 0
     if in_time:
-        release_in_time(state, buffer, path, out[0], start)
+        release_in_time(state, buffer, path, spare, out[0], start)
     else:
-        release_early(state, floats, buffer, path, reach, behind, out)
+        release_early(state, floats, buffer, path, reach, spare, behind, out)
     if maybe_late:
         settled, since = (out[0], start) if in_time else (out[2], 0)
         find_late(state, top, types, ts, codes, settled, since, spare, side[1])

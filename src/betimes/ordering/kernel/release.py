@@ -22,17 +22,34 @@ def _put_out(out: Ints, k: int, buffer: Ints, at: int, place: int) -> None:
 
 
 @compiled
-def _next_update(path: Ints, start: int, ts: int) -> int:
-    """Find the first clock update from `start` on that lets an event of this time pass."""
-    for p in range(start, path.shape[1]):
-        if ts <= path[2, p]:
-            return p
-    return int(path.shape[1])
+def _next_update(path: Ints, skip: Ints, start: int, ts: int) -> int:
+    """Find the first clock update from `start` on that lets an event of this time pass.
+
+    Times must not decrease from call to call: an update that does not let one event pass lets no
+    later one pass. `skip` says which need not be looked at again: from each, where to go on. So a
+    burst of late events, none of which may pass yet, does not walk the path once per event.
+    """
+    end = int(path.shape[1])
+    found = start
+    while found < end and (skip[found] > found or path[2, found] < ts):
+        found = max(skip[found], found + 1)
+    at = start
+    while at < found:
+        after = max(skip[at], at + 1)
+        skip[at] = found
+        at = after
+    return found
 
 
 @compiled
-def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start: int) -> None:
-    """Attenuation 1: clock updates hand out and settle what has waited for the whole slack."""
+def release_in_time(
+    state: Ints, buffer: Ints, path: Ints, skip: Ints, released: Ints, start: int
+) -> None:  # fmt: skip
+    """Attenuation 1: clock updates hand out and settle what has waited for the whole slack.
+
+    `skip` is room for a number per arrival.
+    """
+    skip[:] = -1
     n, row0 = path.shape[1], state[ARRIVALS]
     furthest = NEVER
     for p in range(n):
@@ -45,7 +62,7 @@ def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start
         place = p
         if buffer[ROW, at] - row0 > p:
             # It arrived after that update: take the next one that lets it pass.
-            place = _next_update(path, buffer[ROW, at] - row0, buffer[TS, at])
+            place = _next_update(path, skip, buffer[ROW, at] - row0, buffer[TS, at])
         if place < n:
             _put_out(released, start + count, buffer, at, row0 + place)
             count += 1
@@ -66,15 +83,17 @@ def release_in_time(state: Ints, buffer: Ints, path: Ints, released: Ints, start
 
 @compiled
 def release_early(
-    state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, behind: int, out: Ints
+    state: Ints, floats: Floats, buffer: Ints, path: Ints, reach: Ints, skip: Ints, behind: int,
+    out: Ints,
 ) -> None:  # fmt: skip
     """Attenuation below 1: hand out up to the frontier, replay behind it, settle by the slack.
 
-    `behind` is the number of new events that landed before a released one.
+    `behind` is the number of new events that landed before a released one; `skip` is room for a
+    number per arrival.
     """
     last_update = _find_reach(state, floats[ATTENUATION], path, reach)
     at = _hand_out(state, buffer, reach, behind, out)
-    _settle(state, buffer, path, reach, at, last_update, out[2])
+    _settle(state, buffer, path, reach, skip, at, last_update, out[2])
 
 
 @compiled
@@ -130,11 +149,13 @@ def _hand_out(state: Ints, buffer: Ints, reach: Ints, behind: int, out: Ints) ->
 
 @compiled
 def _settle(
-    state: Ints, buffer: Ints, path: Ints, reach: Ints, at: int, last_update: int, settled: Ints
+    state: Ints, buffer: Ints, path: Ints, reach: Ints, skip: Ints, at: int, last_update: int,
+    settled: Ints,
 ) -> None:  # fmt: skip
     """Settle released events, which end at `at`, and take them out of the buffer."""
     row0, head, end = state[ARRIVALS], state[HEAD], state[HEAD] + state[SIZE]
     k, stay, count, p = head, head, 0, 0
+    skip[:] = -1
     while last_update >= 0 and k < at and buffer[TS, k] <= state[SETTLED_TO]:
         while reach[1, p] < buffer[TS, k] or path[2, p] == NEVER:
             p += 1
@@ -142,9 +163,7 @@ def _settle(
         arrival = buffer[ROW, k] - row0
         if arrival > p:
             # It arrived after that update: the next one settles it.
-            place = arrival
-            while place <= last_update and path[2, place] == NEVER:
-                place += 1
+            place = _next_update(path, skip, arrival, NEVER + 1)
         if place <= last_update:
             _put_out(settled, count, buffer, k, row0 + place)
             count += 1
