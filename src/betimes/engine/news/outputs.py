@@ -8,6 +8,7 @@ columns until somebody wants a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import lt
 from typing import Any
 
 import msgspec
@@ -222,7 +223,18 @@ class Outputs(Sequence[Output]):
     @property
     def types(self) -> tuple[str, ...]:
         """The types that their events may have."""
-        return self._events[0].types if isinstance(self._events, tuple) else self.events.types
+        return self.coded_types()[0]
+
+    def coded_types(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+        """The types that their events may have, and which of them each has."""
+        if self._events is None:
+            names = [row.event.type for row in self.rows]
+            types = tuple(dict.fromkeys(names))
+            return types, np.array([*map(types.index, names)], np.int32)
+        if isinstance(self._events, tuple):
+            whole, rows = self._events
+            return whole.types, whole.codes.take(rows)
+        return self.events.types, self.events.codes
 
     @property
     def places(self) -> list[Place]:
@@ -385,7 +397,11 @@ class Outputs(Sequence[Output]):
         """The rows by place; None if they are in order."""
         if len(self) < 2:
             return None
-        if self._rows is None:
+        if self._rows is not None:
+            times = [row.event.ts for row in self._rows]
+            if all(map(lt, times, times[1:])):
+                return None
+        else:
             ts = self.numbers[TS]
             if (ts[1:] > ts[:-1]).all():
                 return None

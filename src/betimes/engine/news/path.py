@@ -33,15 +33,21 @@ class Path:
         """How far time had come before the batch, then after each arrival; empty if unused."""
         self._first = int(arrivals[0]) if len(arrivals) else 0
         as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
-        # Outputs from below carry the number of an input event, and others may be missing here.
-        self._dense = as_many and (increasing or bool((np.diff(arrivals) == 1).all()))
+        self._dense: bool | None = as_many if increasing or not as_many else None
+        """Whether the number of an arrival is its index; None if nobody has looked."""
+
+    def _is_dense(self) -> bool:
+        if self._dense is None:
+            # Outputs from below carry the number of an input event, and others may be missing here.
+            self._dense = bool((np.diff(self._arrivals) == 1).all())
+        return self._dense
 
     def at(self, arrival: int) -> tuple[int, int]:
         """Clock and slack when the event with this number had arrived."""
         count = len(self._arrivals)
         # Most stages see every arrival; then its number is its index.
         index = arrival - self._first
-        if not (self._dense and 0 <= index < count):
+        if not (0 <= index < count and self._is_dense()):
             index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
         if index < 0:
             return self._before
@@ -49,7 +55,7 @@ class Path:
 
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when the events with these numbers had arrived."""
-        if self._dense:
+        if self._is_dense():
             index = arrivals - self._first
             if len(index) and index.min() >= 0 and index.max() < len(self._arrivals):
                 return self._clocks.take(index), self._slacks.take(index)

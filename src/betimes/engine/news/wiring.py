@@ -43,10 +43,9 @@ def _of(outputs: Outputs, on: tuple[str, ...]) -> Outputs:
     """The outputs of these types."""
     if not len(outputs):
         return outputs
-    wanted = [name in on for name in outputs.types]
-    if all(wanted):
-        return outputs
-    return outputs.pick(np.flatnonzero(np.array(wanted)[outputs.events.codes]))
+    types, codes = outputs.coded_types()
+    wanted = [name in on for name in types]
+    return outputs if all(wanted) else outputs.pick(np.flatnonzero(np.array(wanted)[codes]))
 
 
 def _came(outputs: Outputs, certain: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
@@ -69,22 +68,23 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     notices = [notice for news in below for notice in news.notices]
     if not len(outputs) and not notices:
         return inputs
-    batch, at = inputs.batch, inputs.at
-    made = outputs.events
-    types = dict.fromkeys((*batch.types, PSEUDO, *made.types))
-    code = {name: number for number, name in enumerate(types)}
-    more = len(notices) + len(outputs)
-    numbers = outputs.numbers
-    codes = np.array([code[name] for name in made.types], np.int32)[made.codes]
-    told = np.array(notices, np.int64).reshape(-1, 2)
+    batch, at, numbers = inputs.batch, inputs.at, outputs.numbers
+    types, kinds = outputs.coded_types()
+    code = {name: number for number, name in enumerate((*batch.types, PSEUDO))}
+    table = np.array([code.setdefault(name, len(code)) for name in types], np.int32)
     came = [_came(each, news.certain) for each, news in zip(inserted, below, strict=True)]
-    made_at = np.concatenate((told[:, 0], *came))
-    more_ts = np.concatenate((told[:, 1], numbers[TS]))
-    more_codes = np.concatenate((np.full(len(notices), code[PSEUDO], np.int32), codes))
+    more_at, more_ts, more_codes = np.concatenate(came), numbers[TS], table.take(kinds)
+    if notices:
+        told = np.array(notices, np.int64)
+        more_at = np.concatenate((told[:, 0], more_at))
+        more_ts = np.concatenate((told[:, 1], more_ts))
+        pseudo = np.full(len(notices), code[PSEUDO], np.int32)
+        more_codes = np.concatenate((pseudo, more_codes))
     # An output comes after the arrival that it was made with.
-    order = np.argsort(made_at, kind="stable")
+    more = len(more_at)
+    order = np.argsort(more_at, kind="stable")
     place = np.empty(more, np.int64)
-    place[order] = at.searchsorted(made_at[order], side="right") + np.arange(more)
+    place[order] = at.searchsorted(more_at[order], side="right") + np.arange(more)
     old = np.ones(len(at) + more, np.bool_)
     old[place] = False
     was = np.flatnonzero(old)
@@ -99,9 +99,9 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     columns = EventBatch(
         merged(batch.ts, more_ts),
         merged(batch.codes, more_codes),
-        tuple(types),
+        tuple(code),
         head_start=heads,
         source=None if batch.source is None else merged(batch.source, np.zeros(more, np.int64)),
     )
-    joined = Joined(columns, merged(at, made_at), was, place[len(notices) :], outputs)
+    joined = Joined(columns, merged(at, more_at), was, place[len(notices) :], outputs)
     return stage.tactic.join(inputs, joined)

@@ -24,6 +24,10 @@ OBJECT, ENTRY = 120, 50
 """Bytes that an object takes, and one of the things that it holds."""
 
 
+_NUMBERS = frozenset({int, float, bool, type(None)})
+"""What most payloads are made of, and holds nothing."""
+
+
 def weight_of_event(event: Event) -> int:
     return OBJECT + weight_of_state(event.payload)
 
@@ -36,6 +40,8 @@ def weight_of_state(state: Any) -> int:
 
 
 def _content(value: Any) -> int:
+    if type(value) in _NUMBERS:
+        return 0
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if isinstance(value, str | bytes):

@@ -378,8 +378,8 @@ class Stage:
         return now
 
     def load(self) -> Load:
-        """What the stage did since the last call."""
-        return self._load.read(self.unit.stats.slack)
+        """What the stage did since the last call; what was put aside has no effect on the slack."""
+        return self._load.read(self._unit.stats.slack)
 
     def stats(self, span: Span) -> DetectorStats:
         """Readings; the last load is that of `span`."""

@@ -19,9 +19,18 @@ def first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]
         rows = np.concatenate((replayed.rows[new], rows))
         ts = np.concatenate((replayed.ts[new], ts))
         places = np.concatenate((replayed.at[new], places))
-        order = in_order(ts, rows)
-        rows, ts, places = rows.take(order), ts.take(order), places.take(order)
+        if len(answer.late) or not _is_in_order(ts, rows):
+            order = in_order(ts, rows)
+            rows, ts, places = rows.take(order), ts.take(order), places.take(order)
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
+
+
+def _is_in_order(ts: Ints, ties: Ints) -> bool:
+    """Whether this is so already: what is replayed comes before what is released."""
+    forward = ts[1:] > ts[:-1]
+    if not forward.all():
+        forward |= (ts[1:] == ts[:-1]) & (ties[1:] > ties[:-1])
+    return bool(forward.all())
 
 
 def in_order(ts: Ints, ties: Ints) -> Ints:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import attrgetter, gt
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter, gt, length_hint
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,23 +124,18 @@ class Runner:
         return Made(rows, made)
 
     def run_keyed(
-        self,
-        methods: dict[Any, Any],
-        touch: Callable[[Any], Any],
-        events: Sequence[Event],
-        keys: Sequence[Any],
+        self, methods: Mapping[Any, Any], events: list[Event], keys: Sequence[Any]
     ) -> Made:
-        """Hand events to the detectors of their keys; `touch` returns the method of a new key."""
+        """Hand events to the detectors of their keys, which have these methods."""
         rows: list[int] = []
         made: list[Any] = []
-        event, method = None, None
+        event, key, count, left = None, None, len(events), iter(events)
         try:
-            for number, event, key in zip(range(len(events)), events, keys, strict=True):
-                method = methods.get(key)
-                if method is None:
-                    method = methods[key] = touch(key)
-                result = method(event)
+            # Few events make anything: only then does their number matter, and the iterator has it.
+            for event, key in zip(left, keys):  # noqa: B905 - slow
+                result = methods[key](event)
                 if result is not None:
+                    number = count - length_hint(left) - 1
                     if type(result) is not Event:
                         result = list(result)
                         made += result
@@ -148,10 +143,8 @@ class Runner:
                     else:
                         made.append(result)
                         rows.append(number)
-        except DetectorError:
-            raise
         except Exception as error:
-            raise self._failure(error, event, method) from error
+            raise self._failure(error, event, methods[key]) from error
         self.check(made)
         return Made(rows, made)
 

@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Output, Place
@@ -36,8 +33,6 @@ from betimes.engine.stages.rows.when import When
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
 from betimes.engine.stages.tactic import Disturbance, Replay, Setting
 from betimes.model.event import Event
-
-Ints = npt.NDArray[np.int64]
 
 
 class RowReplay(Replay):
@@ -70,6 +65,8 @@ class Handling:
         """The last place that was handled before this batch."""
         self._reopened: set[Any] = set()
         """Keys that went back in this batch: deadlines that have passed have to pass again."""
+        self.touched: set[Any] = set()
+        """Keys that had events in this batch, unless they only went back."""
         self._is_batch = setting.node.maker.kind == "batch"
         self._simple = not (self.timed or self._is_batch)
         """Whether its detectors only know events, which they get one by one."""
@@ -117,19 +114,42 @@ class Handling:
         segment.extend(events)
         self.history.last = events.place(len(events) - 1)
         self._setting.counts.handled += len(events)
+        if not made.rows:
+            return []
+        commit = self._commit_timed if self.timed else self._commit
+        return commit(segment, events, made, when, start)
+
+    def _commit(
+        self, segment: RowSegment, events: EventRows, made: Made, when: When, start: int
+    ) -> list[Output]:
+        """The outputs of events of a segment; in the batch, these begin at `start`."""
+        make, outputs, before, n = self._outputs.make, list[Output](), -1, 0
+        for row, event in zip(*made, strict=True):
+            if row != before:
+                before, n = row, 0
+                key, at = events.key(row), when.made(start + row)
+                place, cause = events.place(row), events.events[row].type
+                mine = segment.outputs.setdefault(key, [])
+            output = make(event, n, place, cause, at, key)
+            mine.append(output)
+            outputs.append(output)
+            n += 1
+        return outputs
+
+    def _commit_timed(
+        self, segment: RowSegment, events: EventRows, made: Made, when: When, start: int
+    ) -> list[Output]:
+        """The same, if deadlines may have passed between the events."""
         outputs: list[Output] = []
-        make = self._outputs.make
-        for number, items in _by_row(made):
-            key, at = events.key(number), when.made(start + number)
-            place, cause = events.place(number), events.events[number].type
-            mine = segment.outputs.setdefault(key, [])
-            before = len(mine)
-            if type(items[0]) is Due:
-                due, items = _split_due(items)
-                mine += self._make_due(due, key, when.known(start + number), at)
+        for row, items in _by_row(made):
+            key, at, place = events.key(row), when.made(start + row), events.place(row)
+            due, items = _split_due(items)
+            mine = self._make_due(due, key, when.known(start + row), at) if due else []
+            cause = events.events[row].type
             for n, event in enumerate(items):
-                mine.append(make(event, n, place, cause, at, key))
-            outputs += mine[before:]
+                mine.append(self._outputs.make(event, n, place, cause, at, key))
+            segment.outputs.setdefault(key, []).extend(mine)
+            outputs += mine
         return outputs
 
     def follows(self, key: Any, place: Place) -> bool:
@@ -151,6 +171,7 @@ class Handling:
 
         If the detector fails, the answer is None, and the key has to go back.
         """
+        self.touched.add(key)
         segments = self.history.segments[: number + 1]
         method = self.detectors.touch(segments, key)
         try:
@@ -174,20 +195,25 @@ class Handling:
             return self._run_with_care(segment, events)
 
     def _run(self, segment: RowSegment, events: EventRows) -> Made:
-        runner, keys = self.execution.runner, events.keys
-        touch = partial(self.detectors.touch, self.history.segments)
+        runner, detectors, segments = self.execution.runner, self.detectors, self.history.segments
+        keys = events.keys
         if keys is None:
-            return runner.run(touch(None), events.events)
+            self.touched.add(None)
+            return runner.run(detectors.touch(segments, None), events.events)
+        mine = set(keys)
+        self.touched |= mine
+        if not mine <= segment.undo.keys():
+            # In the order of the events: that of a set may differ from run to run.
+            for key in dict.fromkeys(keys):
+                detectors.touch(segments, key)
         if not self._is_batch:
-            # The methods of keys that the segment has touched: one look-up per event.
-            undo = segment.undo
-            known = undo.keys() & keys if len(keys) < len(undo) else undo
-            methods = {key: self.detectors.methods[key] for key in known}
-            return runner.run_keyed(methods, touch, events.events, keys)
+            return runner.run_keyed(detectors.methods, events.events, keys)
         made = [
             (mine[row], event)
             for key, mine in _rows_by_key(events).items()
-            for row, event in zip(*runner.run(touch(key), events.some(mine)), strict=True)
+            for row, event in zip(
+                *runner.run(detectors.methods[key], events.some(mine)), strict=True
+            )
         ]
         return _sorted(made)
 

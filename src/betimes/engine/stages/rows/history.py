@@ -118,13 +118,13 @@ class EventRows:
 
     def pick(self, rows: Ints) -> EventRows:
         numbers = rows.tolist()
-        tie = self.tie[rows] if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
+        tie = self.tie.take(rows) if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
         return EventRows(
-            self.ts[rows],
+            self.ts.take(rows),
             None if self.rank is None else pick(self.rank, numbers),
             tie,
             pick(self.events, numbers),
-            self.at[rows],
+            self.at.take(rows),
             None if self.keys is None else pick(self.keys, numbers),
         )
 

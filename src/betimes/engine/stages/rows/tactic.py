@@ -111,9 +111,8 @@ class RowTactic(RowArrivals):
         if handling.timed:
             due = handling.run_out(moment.time, _known(events, disturbed), moment.last)
             yield Outputs.of(list(chain.from_iterable(due)))
-        touched = set(disturbed)
-        if len(events):
-            touched.update([None] if events.keys is None else events.keys)
+        touched = handling.touched.union(disturbed)
+        handling.touched = set()
         breaches = sum(disturbance.breach for disturbance in disturbed.values())
         handling.costs.note_batch(len(disturbed), breaches, max(len(touched), 1))
         self._disturbed = {}
