@@ -12,6 +12,7 @@ the match. `--live` replays the match faster instead, by the wall clock; use it 
 | load | speculation, figure 12: CPU load of buffering, adaptive speculation, and no waiting |
 | memory | speculation, 5.3: megabytes per detector in these modes, as memory |
 | retraction | speculation, 5.4: what full and on-demand retraction touch over 45 minutes |
+| lengths | the same for 6 s without waiting, by the length of batches |
 | slack | ordering, figure 7: slack of each detector, by level |
 | delays | ordering, figure 9: delays and slack of *player hits ball* and of the level below |
 | order | ordering, IV-A: what arrives out of order at each level, and what ordering costs |
@@ -32,7 +33,7 @@ import numpy as np
 
 from benchmarks.papers import memory, ordering, plots, speculating
 from benchmarks.papers.machine import slowness_for
-from benchmarks.papers.speculating import Trace
+from benchmarks.papers.speculating import Touched, Trace
 from benchmarks.racing import Target, report
 from benchmarks.snippet import Snippet
 from betimes.apps.soccer.disorder import PRESETS
@@ -43,6 +44,10 @@ PAPERS_MEMORY = {"buffering": 1.12, "adaptive": 14.85, "attenuation 0": 21.1}
 """Megabytes per detector, speculation, section 5.3."""
 SHORT = 3.0
 """Minutes of the match for which retraction is counted without waiting."""
+LENGTHS = (0.1, 0.01, 0.002)
+"""Seconds per batch."""
+LENGTHS_SECONDS = 6.0
+"""Seconds of the match that are cut into batches of different lengths."""
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Experiments:
     minutes: float
     live: bool
     pictures: Path | None
+    quick: bool = False
 
     @cached_property
     def snippet(self) -> Snippet:
@@ -136,18 +142,33 @@ class Experiments:
             found = speculating.retraction(minutes, attenuation=attenuation)
             mode = attenuation if attenuation == "adaptive" else f"attenuation {attenuation:g}"
             readings[f"Retraction over {minutes:g} minutes, {mode}"] = {
-                name: f"{each.retracted:,} outputs taken back, {each.hits_retracted:,} of them "
-                f"hits, + {each.replayed:,} events handled again; mean attenuation "
-                f"{each.attenuation:.2f}; latency of passes {each.latency:.0f} ms; CPU load "
-                f"{each.load:.0%}"
+                name: f"{_counts(each.touched)}; mean attenuation {each.attenuation:.2f}; latency "
+                f"of passes {each.latency:.0f} ms; CPU load {each.load:.0%}"
                 for name, each in found.items()
             } | {"papers, 45 minutes": "117,600 against 12,300 events"}
-            full, demand = found["full"], found["on-demand"]
+            full, demand = found["full"].touched, found["on-demand"].touched
             taken_back = full.retracted / max(1, demand.retracted)
-            touched = full.touched / max(1, demand.touched)
+            touched = full.total / max(1, demand.total)
             targets.append(Target(f"taken back, full over on demand, {mode}", 5, taken_back))
             targets.append(Target(f"touched, full over on demand, {mode}", 5, touched))
         return readings, targets
+
+    def lengths(self) -> Found:
+        """What batches hide from both techniques: the papers' system takes events one by one."""
+        snippet = Snippet.of(min(self.seconds, LENGTHS_SECONDS), PRESETS["bursts"])
+        rows = {}
+        for length in LENGTHS[:2] if self.quick else LENGTHS:
+            found = speculating.retraction_by_length(snippet, length)
+            full, demand = found["full"], found["on-demand"]
+            for name, each in found.items():
+                rows[f"batches of {1e3 * length:g} ms, {name}"] = _counts(each)
+            rows[f"batches of {1e3 * length:g} ms, full over on demand"] = (
+                f"{full.retracted / max(1, demand.retracted):.1f} times taken back, "
+                f"{full.total / max(1, demand.total):.1f} times touched"
+            )
+        return {
+            f"Retraction over {snippet.seconds:g} s by length of batches (papers: 9.6)": rows
+        }, []
 
     def slack(self) -> Found:
         found = ordering.slack_by_level(Snippet.of(self.seconds, PRESETS["lan"]))
@@ -194,12 +215,21 @@ class Experiments:
         return {"Out of order (papers: over 95 % of all events)": rows}, []
 
 
+def _counts(touched: Touched) -> str:
+    return (
+        f"{touched.retracted:,} outputs taken back, {touched.hits_retracted:,} of them hits, + "
+        f"{touched.replayed:,} events handled again"
+    )
+
+
 def _least(trace: Trace, until: float) -> float:
     pairs = zip(trace.times, trace.attenuation, strict=True)
     return min((value for at, value in pairs if at < until), default=1.0)
 
 
-NAMES = ("latency", "load", "adaptation", "slack", "delays", "order", "memory", "retraction")
+NAMES = (
+    "latency", "load", "adaptation", "slack", "delays", "order", "memory", "lengths", "retraction"
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -220,6 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         minutes=min(options.minutes, 0.25) if options.quick else options.minutes,
         live=options.live,
         pictures=options.pictures,
+        quick=options.quick,
     )
     readings: Readings = {}
     targets: list[Target] = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,16 +13,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.papers.machine import TRIAL, Live, Machine, batches, slowness_for, tables_of
+from benchmarks.papers.machine import (
+    TRIAL,
+    Arrivals,
+    Live,
+    Machine,
+    batches,
+    slowness_for,
+    tables_of,
+)
 from benchmarks.snippet import Snippet
 from betimes.apps.soccer.disorder import PRESETS, disordered
 from betimes.apps.soccer.hierarchy import soccer
 from betimes.apps.soccer.simulator import simulate
 from betimes.apps.soccer.stadium import SIMULATED
-from betimes.engine import Engine
+from betimes.engine import DetectorStats, Engine
 from betimes.model.change import Change, ChangeBatch, fold
 
 MODES: dict[str, float | str] = {"buffering": 1, "adaptive": "adaptive", "attenuation 0": 0}
+TECHNIQUES = ("full", "on-demand")
 PASSES = ("pass", "unsuccessful_pass")
 UNKNOWN_SENSOR = 4_000
 """A sensor that nobody wears: its positions are work, and change nothing."""
@@ -137,38 +147,65 @@ def adaptation(snippet: Snippet, *, live: bool) -> tuple[float, Trace]:
 
 
 @dataclass(frozen=True)
-class Retracted:
-    """What one technique touched over a match."""
+class Touched:
+    """How many events a technique of retraction had to do with."""
 
-    hits_retracted: int
     retracted: int
+    hits_retracted: int
     replayed: int
+    """Derived events that were handled again. Level 1 goes back over raw positions, as columns:
+    these are not what the papers count."""
+
+    @classmethod
+    def of(cls, stats: Mapping[str, DetectorStats]) -> Touched:
+        return cls(
+            retracted=sum(each.retracted for each in stats.values()),
+            hits_retracted=stats["PlayerHitsBall"].retracted,
+            replayed=sum(each.replayed for each in stats.values() if each.level > 1),
+        )
+
+    @property
+    def total(self) -> int:
+        return self.retracted + self.replayed
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """What one technique did over a match."""
+
+    touched: Touched
     attenuation: float
     latency: float
     load: float
-
-    @property
-    def touched(self) -> int:
-        """Outputs that were taken back, and derived events that were handled again."""
-        return self.retracted + self.replayed
 
 
 def retraction(minutes: float, *, attenuation: float | str) -> dict[str, Retracted]:
     """Both techniques over the first minutes of a match."""
     slowness = slowness_for(Snippet.of(min(TRIAL, minutes * 60), PRESETS["bursts"]))
     found = {}
-    for technique in ("full", "on-demand"):
+    for technique in TECHNIQUES:
         tables = disordered(simulate(minutes * 60, seed=1).tables(), PRESETS["bursts"], seed=1)
         machine = Machine(slowness)
         trace = run(machine, tables, attenuation=attenuation, retraction=technique)
-        stats = trace.stats.values()
         found[technique] = Retracted(
-            hits_retracted=trace.stats["PlayerHitsBall"].retracted,
-            retracted=sum(each.retracted for each in stats),
-            # Level 1 goes back over raw positions, as columns: not what the papers count.
-            replayed=sum(each.replayed for each in stats if each.level > 1),
+            touched=Touched.of(trace.stats),
             attenuation=trace.steady(trace.attenuation),
             latency=trace.mean_latency(),
             load=float(np.mean(machine.load(minutes * 60))),
         )
+    return found
+
+
+def retraction_by_length(snippet: Snippet, length: float) -> dict[str, Touched]:
+    """Both techniques without waiting, with batches of this length on a machine that keeps up."""
+    found = {}
+    for technique in TECHNIQUES:
+        engine = Engine(
+            soccer(SIMULATED), attenuation=0, retraction=technique, time=time.process_time
+        )
+        arrivals, due = Arrivals(tables_of(snippet)), length
+        while (batch := arrivals.until(due)) is not None:
+            engine.feed(batch)
+            due += length
+        found[technique] = Touched.of(engine.stats)
     return found
