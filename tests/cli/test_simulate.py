@@ -181,3 +181,47 @@ def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path: Path) -> None:
     result = betimes("simulate", "soccer", tmp_path / "folder.csv", "--seconds", "0.1")
     assert result.exit_code == 2
     assert "is a folder" in result.stderr
+
+
+def test_sources_one_of_which_is_held_up(tmp_path: Path) -> None:
+    out = tmp_path / "stream"
+    result = betimes("simulate", "windows", out, "--events", 200_000, "--rows", 150_000)
+    assert result.exit_code == 0, result.output
+    files = sorted(out.iterdir())
+    assert [len(pq.read_table(file)) for file in files] == [150_000, 50_000]
+    table = pa.concat_tables(map(pq.read_table, files)).to_pandas()
+    assert (table["arrived"].diff().dropna() >= 0).all()
+    assert sorted(table["ts"]) == list(range(10, 2_000_010, 10))
+    delays = table["arrived"] - table["ts"]
+    held = (table["type"] == "C") & (table["ts"] >= 100_000) & (table["ts"] < 1_000_000)
+    steps = (table["ts"][held] - 100_000) // 50_000 * 30
+    assert (delays[held] == steps).all()
+    assert (delays[table["type"] != "C"] == 0).all()
+    for _, mine in table.groupby("type"):
+        assert mine["number"].is_monotonic_increasing, "a source is first in, first out"
+    assert "200,000 events of 2 s" in result.stdout
+    assert "largest delay 510 us" in result.stdout
+
+
+def test_no_source_is_held_up(tmp_path: Path) -> None:
+    arguments = ["--events", 100, "--delayed", "none", "--quiet"]
+    assert betimes("simulate", "windows", tmp_path / "stream", *arguments).stdout == ""
+    table = pq.read_table(tmp_path / "stream" / "part-000000.parquet")
+    assert table["ts"].equals(table["arrived"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--delayed", "D", "expected delayed to be one of A, B, C, got 'D'"),
+        ("--sources", "27", "expected sources to be from 1 to 26"),
+        ("--events", "0", "expected events to be 1 or more"),
+        ("--interval", "0us", "expected interval to be 1 us or more"),
+        ("--rows", "0", "expected --rows to be 1 or more"),
+    ],
+)
+def test_streams_that_cannot_be(tmp_path: Path, option: str, value: str, said: str) -> None:
+    result = betimes("simulate", "windows", tmp_path / "stream", option, value)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "stream").exists()

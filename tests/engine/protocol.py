@@ -167,6 +167,10 @@ class Checked:
         assert events.ts.tolist() == [times[row] for row in mine.tolist()], "what waits is lost"
         return events, mine
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        parts: dict[str, dict[str, int]] = self._tactic.parts()
+        return parts
+
     def drop(self, rows: Ints) -> None:
         self._tactic.drop(rows)
 

@@ -12,12 +12,12 @@ import pytest
 
 from betimes.model import Event
 from betimes.model.detector import Maker
+from betimes.testing.windowing import World
 from betimes.windows import window
 from betimes.windows.messages import END, EVENT
 from betimes.windows.operators import PerWindow
 from betimes.windows.splitting import Cut
 from tests.windows.material import Quiet
-from tests.windows.parts import World
 
 CAME = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 15]
 FIRST = [*range(1, 8), 9, 10, 11, 13, 15]

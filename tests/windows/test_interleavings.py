@@ -13,10 +13,10 @@ import pytest
 
 from betimes.model import Event
 from betimes.model.detector import Maker
+from betimes.testing.windowing import Arrival, World
 from betimes.windows.operators import OfAggregates, OfWhole, Operator, PerWindow
 from betimes.windows.schedules import SCHEDULES
 from tests.windows.material import OPERATORS, WINDOWS, truth
-from tests.windows.parts import Arrival, World
 
 COUNT = int(os.environ.get("BETIMES_INTERLEAVINGS", "500"))
 PIECES = 20

@@ -82,6 +82,8 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """Share of the last span that was spent in this stage."""
     busy_factor: float
     """Share of the last span that the whole loop was busy: all stages, and all around them."""
+    parts: dict[str, dict[str, int]] = {}
+    """Counts of each part, if it has parts that go back alone, as windowed operators have."""
 
     def __repr__(self) -> str:
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}

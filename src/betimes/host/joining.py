@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -41,6 +42,7 @@ def _joined(group: list[DetectorStats]) -> DetectorStats:
         "busy_factor": max(reading.busy_factor for reading in group),
         "latency_provisional": _mean((r.latency_provisional, r.handled) for r in group),
         "latency_final": _mean((r.latency_final, r.handled) for r in group),
+        "parts": _added([reading.parts for reading in group]),
     }
     sums = {name: sum(getattr(reading, name) for reading in group) for name in _SUMS}
     return msgspec.structs.replace(group[0], **several, **sums)
@@ -52,6 +54,15 @@ def largest(readings: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for reading in readings:
         found |= {name: max(value, found.get(name, 0)) for name, value in reading.items()}
     return found
+
+
+def _added(readings: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+    """The counts of each part, added up."""
+    found: dict[str, Counter[str]] = {}
+    for parts in readings:
+        for name, counts in parts.items():
+            found.setdefault(name, Counter()).update(counts)
+    return {name: dict(counts) for name, counts in found.items()}
 
 
 def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:

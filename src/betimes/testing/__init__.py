@@ -4,6 +4,7 @@ from betimes.testing.check import DetectorCheckError, check_detector
 from betimes.testing.oracle import oracle
 from betimes.testing.reference import ReferenceUnit
 from betimes.testing.scaled import scaled_hierarchy, scaled_stream
+from betimes.testing.sources import source_stream
 from betimes.testing.streams import delayed, sensor_stream
 from betimes.testing.virtual import VirtualTime
 
@@ -17,4 +18,5 @@ __all__ = [
     "scaled_hierarchy",
     "scaled_stream",
     "sensor_stream",
+    "source_stream",
 ]

@@ -153,6 +153,11 @@ class VirtualTime:
         """An actor dies and another takes its place; what was meant for the dead one is lost."""
         self._inboxes[name] = _Inbox(actor)
 
+    @property
+    def reading(self) -> int:
+        """What a clock shows to the actor that is at work: now, and what it has spent."""
+        return self.now + self._spent
+
     def spend(self, time: int) -> None:
         """Called by an actor while it handles a message: handling takes this much longer."""
         self._spent += time
@@ -183,6 +188,7 @@ class VirtualTime:
         self._spent = 0
         sent = list(inbox.actor.receive(message) or ())
         took = self._cost(name, message) + self._spent
+        self._spent = 0
         inbox.account.busy += took
         inbox.account.handled += 1
 

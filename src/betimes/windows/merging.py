@@ -147,6 +147,16 @@ class KeyMerger:
             if not self._once or name[1] < earliest:
                 del self._counts[name]
 
+    @property
+    def windows(self) -> int:
+        """How many windows it knows."""
+        return len(self._windows)
+
+    @property
+    def removed(self) -> int:
+        """How many of the events that they have made do not count, because others are equal."""
+        return sum(len(makers) - 1 for makers in self._makers.values() if makers)
+
     def state_of(self) -> tuple[Place, list[tuple[Name, Order]]]:
         """What the windows that are left cannot tell again."""
         old = [(n, made.order) for n, made in self._counts.items() if made.order[0] <= self.settled]

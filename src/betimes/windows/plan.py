@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from betimes.model.identity import fact
 from betimes.windows.aggregates import Aggregate
 from betimes.windows.operators import Frame, facts_of, is_of_whole
 from betimes.windows.shapes import TimeWindow, Window
@@ -35,6 +36,27 @@ class Windowed:
         """What is done with which windows, in words."""
         frame = {"frame": self.frame} if is_of_whole(self.operator) else {}
         return self.window.facts() | facts_of(self.operator) | frame
+
+    def explain(self) -> str:
+        """Describe what is done with which windows, and how that runs.
+
+        >>> from betimes.windows import aggregate, window, windowed
+        >>> print(windowed(aggregate(mean="avg(v)"), window(time="10s", slide="2s")).explain())
+        window: 10 s every 2 s
+        mean: avg(v)
+        runs: compiled, over columns
+        """
+        facts = {"window": self.window.text} | facts_of(self.operator)
+        facts["runs"] = "compiled, over columns"
+        if not self.compiles:
+            many = "one instance" if self.instances == 1 else f"{self.instances} instances"
+            where = ", each in its own process" if self.apart else " in this process"
+            schedule = fact(self.schedule) if callable(self.schedule) else self.schedule
+            given = "" if self.instances == 1 else f", windows by {schedule}"
+            facts["runs"] = f"event by event, {many}{where}{given}"
+        if self.snapshots is not None and not self.compiles:
+            facts["snapshots"] = str(self.snapshots)
+        return "\n".join(f"{name}: {text}" for name, text in facts.items())
 
     @property
     def apart(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.model.duration import Duration, microseconds
+from betimes.model.duration import Duration, microseconds, readable
 from betimes.model.errors import OptionError
 from betimes.model.hints import known_options
 from betimes.model.identity import fact
@@ -32,8 +32,12 @@ class CountWindow:
     def overlaps(self) -> bool:
         return self.slide < self.size
 
+    @property
+    def text(self) -> str:
+        return f"{self.size} events every {self.slide}"
+
     def facts(self) -> dict[str, str]:
-        return {"window": f"{self.size} events every {self.slide}"}
+        return {"window": self.text}
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class TimeWindow:
     def overlaps(self) -> bool:
         return self.slide < self.size
 
+    @property
+    def text(self) -> str:
+        shifted = f", shifted by {readable(self.offset)}" if self.offset else ""
+        return f"{readable(self.size)} every {readable(self.slide)}{shifted}"
+
     def facts(self) -> dict[str, str]:
         shifted = f" from {self.offset}" if self.offset else ""
         return {"window": f"{self.size} us every {self.slide}{shifted}"}
@@ -66,6 +75,10 @@ class GapWindow:
     limit: int = LIMIT
     before = 0
     overlaps = False
+
+    @property
+    def text(self) -> str:
+        return f"until a gap of {readable(self.gap)}, at most {self.limit:,} events"
 
     def facts(self) -> dict[str, str]:
         return {"window": f"until a gap of {self.gap} us", "limit": str(self.limit)}
@@ -81,6 +94,12 @@ class FreeWindow:
     limit: int = LIMIT
     before = 0
     overlaps = True
+
+    @property
+    def text(self) -> str:
+        """What it is, for people."""
+        facts = self.facts()
+        return f"from {facts['open']} to {facts['close']}, at most {self.limit:,} events"
 
     def facts(self) -> dict[str, str]:
         parts = {name: getattr(self, name) for name in ("open", "close", "state")}

@@ -93,6 +93,11 @@ class Splitter:
         self._revision += 1
         return self._revision
 
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """How many open windows each instance has."""
+        return tuple(self._loads)
+
     def assign(self, number: int) -> int:
         """The instance for a new window."""
         instance = self._schedule(number, self._loads)

@@ -119,6 +119,7 @@ class KeySplitter:
         self.entries += entries
         if not follow:
             self.entries.sort(key=_place)
+            self._splitter.counts["avoided"] += not behind
         if behind:
             self._go_back(entries[0].place)
         self._change(entries[0].place)
@@ -157,6 +158,7 @@ class KeySplitter:
         if place > self.last:
             return
         self.back = True
+        self._splitter.counts["recoveries"] += 1
         while len(self.saves) > 1 and self.saves[-1].after >= place:
             self.saves.pop()
         save = self.saves[-1]

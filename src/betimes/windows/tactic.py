@@ -284,6 +284,23 @@ class WindowTactic(RowArrivals):
         saves = sum(len(splitter.saves) for splitter in self._splitter.keys.values())
         return saves, 0
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        splitters = list(self._splitter.keys.values())
+        mergers = list(self._merger.keys.values())
+        found = {
+            "splitter": {
+                "kept": sum(len(splitter.entries) for splitter in splitters),
+                "open": sum(len(splitter.open) for splitter in splitters),
+                **self._splitter.counts,
+            }
+        }
+        pairs = zip(self.team.counts, self._splitter.loads, strict=True)
+        for number, (counts, open_) in enumerate(pairs):
+            found[f"instance {number}"] = {"open": open_, **counts}
+        windows, removed = (sum(m.windows for m in mergers), sum(m.removed for m in mergers))
+        found["merger"] = {"windows": windows, "removed": removed}
+        return found
+
     # Checkpoints
 
     def outputs(self) -> Outputs:

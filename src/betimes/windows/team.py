@@ -10,6 +10,7 @@ changes nothing: the newest revision counts, and an event that is there stays.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -32,6 +33,9 @@ Revive = Callable[[int], list[Message]]
 
 class Team(Protocol):
     """The instances."""
+
+    counts: list[Counter[str]]
+    """What each of them has done so far."""
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterable[Message]:
         """Everything that the instances say to these parcels."""
@@ -61,7 +65,9 @@ class Recruit:
         told = self._instance.receive(Parcel(urgent, messages))
         if revives:
             self._instance.tell_again()
-        return dumps(told, _WHAT)
+        counts = dict(self._instance.counts)
+        self._instance.counts.clear()
+        return dumps((told, counts), _WHAT)
 
 
 class Inline:
@@ -69,6 +75,7 @@ class Inline:
 
     def __init__(self, recruit: Recruit, instances: int, time: Callable[[], float]) -> None:
         self.instances = [recruit.instance(time) for _ in range(instances)]
+        self.counts = [instance.counts for instance in self.instances]
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
         for number, parcel in parcels:
@@ -84,6 +91,7 @@ class Processes:
         self._revive = revive
         self.pool: Pool | None = None
         self.bytes_sent = 0
+        self.counts: list[Counter[str]] = [Counter() for _ in range(instances)]
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
         if not parcels:
@@ -101,7 +109,9 @@ class Processes:
         while open_:
             for reply in pool.receive():
                 open_.discard(reply.ticket)
-                yield from loads(reply.data, _WHAT)
+                told, counts = loads(reply.data, _WHAT)
+                self.counts[reply.worker].update(counts)
+                yield from told
 
     def _revived(self, number: int) -> list[bytes]:
         return [dumps((True, self._revive(number), True), _WHAT)]

@@ -24,6 +24,7 @@ from betimes.apps.soccer import (
 from betimes.apps.soccer import simulate as simulate_match
 from betimes.cli.simulate.files import Written, make_room, with_progress, write
 from betimes.model import OptionError, readable
+from betimes.testing.sources import source_stream
 
 simulate = typer.Typer(
     no_args_is_help=True,
@@ -53,7 +54,7 @@ class Delay(StrEnum):
 
 @simulate.callback()
 def _simulate() -> None:
-    pass  # one subcommand per kind of stream, even while there is only one
+    pass  # one subcommand per kind of stream
 
 
 @simulate.command()
@@ -180,6 +181,77 @@ def soccer(
         typer.echo(f"wrote {out}" + ("" if truth is None else f", and what happened to {truth}"))
 
 
+@simulate.command()
+def windows(
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where to write: a folder for parquet files.")
+    ],
+    *,
+    events: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How many events, of all sources.")
+    ] = 1_000_000,
+    sources: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How many sources; they are called A, B, C, ...")
+    ] = 3,
+    interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="The time from one event to the next.")
+    ] = "10us",
+    delayed: Annotated[
+        str, typer.Option(metavar="SOURCE", help="The source that is held up, or none.")
+    ] = "C",
+    start: Annotated[
+        str, typer.Option(metavar="DURATION", help="When its delay begins, at zero.")
+    ] = "100ms",
+    duration: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long it is delayed.")
+    ] = "900ms",
+    increment: Annotated[
+        str, typer.Option(metavar="DURATION", help="By how much the delay grows at once ...")
+    ] = "30us",
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="... and how often.")
+    ] = "50ms",
+    seed: Annotated[
+        int, typer.Option(metavar="NUMBER", help="The same seed gives the same stream.")
+    ] = 1,
+    rows: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Rows per parquet file.")
+    ] = 100_000,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors: no summary.")] = False,
+) -> None:  # fmt: skip
+    """Simulate sources one of which is held up for a while.
+
+    Events occur one after the other, each at a random source. The events of a
+    source have its name as [bold]type[/], and a [bold]number[/]. A source that is held up stays
+    first in, first out: what comes after a delayed event waits for it. As it is,
+    this is the stream that the thesis on windows was measured with.
+
+    [bold]ts[/] is the time of an event, [bold]arrived[/] the time of its arrival (both in
+    microseconds), and [bold]seq[/] the number of the arrival.
+
+    [bold]Examples[/]
+
+    [green]betimes simulate windows stream/[/]
+
+    [green]betimes simulate windows stream/ --events 10000 --increment 1ms[/]
+    """
+    if rows < 1:
+        raise OptionError(f"expected --rows to be 1 or more, got {rows}")
+    table = source_stream(
+        events, sources=sources, interval=interval, delayed=None if delayed == "none" else delayed,
+        start=start, duration=duration, increment=increment, every=every, seed=seed,
+    )  # fmt: skip
+    make_room(out, folder=True, force=force)
+    written = Written()
+    write(written.seen([table]), out, folder=True, rows=rows)
+    if not quiet:
+        typer.echo(
+            f"{written.rows:,} events of {readable(int(table['ts'].to_numpy().max()))}\n"
+            f"{written.order}\nwrote {out}"
+        )
+
+
 def _arriving(
     positions: Iterable[pa.Table], delays: Delay, seed: int
 ) -> Iterator[pa.Table]:  # fmt: skip
@@ -195,11 +267,10 @@ def _arriving(
 
 
 def _report(written: Written, took: float, skipped: Skipped | None) -> None:
-    late = written.late / max(written.rows, 1)
     typer.echo(
         f"{written.rows:,} positions of {written.seconds:,.1f} s in {took:.1f} s: "
         f"{written.rows / took:,.0f} per second, {written.seconds / took:.1f} times real time\n"
-        f"largest delay {readable(written.longest)}; {late:.1%} arrive after a later position"
+        f"{written.order}"
     )
     if skipped is not None:
         typer.echo(

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from betimes.apps.soccer.recording import cut, write_recording
-from betimes.model import OptionError
+from betimes.model import OptionError, readable
 
 
 @dataclass
@@ -34,6 +34,12 @@ class Written:
     def seconds(self) -> float:
         """The length of the stream in seconds."""
         return (self._newest - (self.first or 0)) / 1e6 if self.rows else 0.0
+
+    @property
+    def order(self) -> str:
+        """How far from it the stream is, in words."""
+        late = self.late / max(self.rows, 1)
+        return f"largest delay {readable(self.longest)}; {late:.1%} arrive after a later event"
 
     def seen(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Pass tables on and count their rows."""

@@ -413,6 +413,7 @@ class Stage:
             busy=counts.busy,
             busy_share=self._load.last.busy / span.seconds if self._load.last else 0.0,
             busy_factor=span.busy_factor,
+            parts=self.tactic.parts(),
         )
 
     # Checkpoints

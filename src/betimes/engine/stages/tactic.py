@@ -281,5 +281,8 @@ class Tactic(Protocol):
     def snapshots(self) -> tuple[int, int]:
         """How many states it could go back to, and their size in bytes."""
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        """Counts of each part, if it has parts that go back alone."""
+
 
 TacticMaker = Callable[[Setting], Tactic]

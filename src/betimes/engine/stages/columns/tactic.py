@@ -355,6 +355,9 @@ class ColumnTactic:
         logs = [segment.undo for segment in self._segments]
         return sum(log.shape[1] for log in logs), sum(log.nbytes for log in logs)
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        return {}
+
     # Checkpoints
 
     def outputs(self) -> Outputs:

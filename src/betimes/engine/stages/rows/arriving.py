@@ -121,6 +121,9 @@ class RowArrivals:
     def tidy(self, held: Ints) -> None:
         self._waiting.trim(held)
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        return {}
+
     def _arrivals_kept(self) -> dict[str, Any]:
         """What waits, as data."""
         return {"waiting": self._waiting.state_of(), "below": self._below.state_of()}

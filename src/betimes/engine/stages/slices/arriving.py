@@ -130,6 +130,9 @@ class SlicesArriving:
     def tidy(self, held: Ints) -> None:
         self._waiting.trim(held)
 
+    def parts(self) -> dict[str, dict[str, int]]:
+        return {}
+
     def _arrivals_kept(self) -> dict[str, Any]:
         """What a checkpoint needs of all this."""
         return {
