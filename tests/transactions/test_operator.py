@@ -187,3 +187,41 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
     arguments = {"execute": execute, **options}
     with pytest.raises(bt.OptionError, match=next(iter(options))):
         bt.transactional(**arguments)
+
+
+# What it reports, and whether an operator keeps the contract
+
+
+def test_statistics_tell_what_ran_again_and_which_key_was_the_reason() -> None:
+    def total(event: Event, state: Any) -> Event:
+        state["total"] = state.get("total", 0) + event["v"]
+        return Event("made", event.ts, {"is": state["total"]})
+
+    engine = bt.Engine(ledger_of(total), attenuation=0)
+    engine.feed([Event("e", ts, {"v": 1}) for ts in (1, 3, 4, 5)])
+    engine.feed(Event("e", 2, {"v": 1}))
+    stats = engine.stats["tested"]
+    work = stats.parts["transactions"]
+    assert (work["executions"], work["aborts"]) == (8, 3)
+    assert stats.how.startswith("one after the other: ")
+    assert stats.how.endswith("; conflicts: 'total'")
+    assert "conflicts: 'total'" in repr(stats)
+    restored = bt.Engine(ledger_of(total), attenuation=0)
+    restored.restore(engine.checkpoint())
+    restored.feed(Event("e", 6, {"v": 1}))
+    assert restored.stats["tested"].parts["transactions"]["executions"] == 9
+
+
+def test_check_detector_finds_operators_that_depend_on_something_else() -> None:
+    sample = [Event("e", ts, {"n": ts, "from": ts % 3, "to": ts % 5, "amount": 1})
+              for ts in range(30)]  # fmt: skip
+    bt.testing.check_detector(bt.transactional(transfer), sample)
+    seen: list[int] = []
+
+    def forgetful(event: Event, state: Any) -> Event:
+        seen.append(event.ts)
+        state.add("n")
+        return Event("made", event.ts, {"n": state["n"], "seen": len(seen)})
+
+    with pytest.raises(bt.testing.DetectorCheckError, match="forgetful does not repeat itself"):
+        bt.testing.check_detector(bt.transactional(forgetful), sample)

@@ -27,6 +27,24 @@ class StageCounts(msgspec.Struct):
     final_latency: int = 0
     made: int = 0
     first_latency: int = 0
+    how: str = ""
+    work: dict[str, float] = {}
+
+    def readings(self) -> dict[str, Any]:
+        """Those of them that users see."""
+        return {
+            "handled": self.handled,
+            "replays": self.replays,
+            "replayed": self.replayed,
+            "retracted": self.retracted,
+            "late": self.late,
+            "late_by": self.late_by,
+            "errors": self.errors,
+            "latency_provisional": self.first_latency / self.made if self.made else None,
+            "latency_final": self.final_latency / self.finals if self.finals else None,
+            "busy": self.busy,
+            "how": self.how,
+        }
 
 
 class DetectorStats(msgspec.Struct, frozen=True):
@@ -82,11 +100,18 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """Share of the last span that was spent in this stage."""
     busy_factor: float
     """Share of the last span that the whole loop was busy: all stages, and all around them."""
-    parts: dict[str, dict[str, int]] = {}
-    """Counts of each part, if it has parts that go back alone, as windowed operators have."""
+    how: str = ""
+    """Of transactions: where they run, why, and which keys conflict most."""
+    parts: dict[str, dict[str, float]] = {}
+    """Counts of each part, if it has parts that go back alone, as windowed operators have. Of
+    transactions: `executions`, those that had to run again (`aborts`), `seconds`, and the seconds
+    of executing that were done in this time, in all processes (`worked`)."""
 
     def __repr__(self) -> str:
         shown = {name: repr(getattr(self, name)) for name in self.__struct_fields__}
+        for name in ("how", "parts"):
+            if not getattr(self, name):
+                del shown[name]
         shown["slack"] = readable(self.slack)
         shown["delays"] = spelled(self.delays)
         shown["late_by"] = readable(self.late_by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -42,6 +41,7 @@ def _joined(group: list[DetectorStats]) -> DetectorStats:
         "busy_factor": max(reading.busy_factor for reading in group),
         "latency_provisional": _mean((r.latency_provisional, r.handled) for r in group),
         "latency_final": _mean((r.latency_final, r.handled) for r in group),
+        "how": next((reading.how for reading in group if reading.how), ""),
         "parts": _added([reading.parts for reading in group]),
     }
     sums = {name: sum(getattr(reading, name) for reading in group) for name in _SUMS}
@@ -56,13 +56,14 @@ def largest(readings: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _added(readings: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def _added(readings: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
     """The counts of each part, added up."""
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, dict[str, float]] = {}
     for parts in readings:
         for name, counts in parts.items():
-            found.setdefault(name, Counter()).update(counts)
-    return {name: dict(counts) for name, counts in found.items()}
+            sums = found.setdefault(name, {})
+            sums |= {what: count + sums.get(what, 0) for what, count in counts.items()}
+    return found
 
 
 def _mean(weighted: Iterable[tuple[float | None, int]]) -> float | None:

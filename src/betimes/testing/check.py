@@ -16,12 +16,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from betimes.engine.describe import describe
 from betimes.engine.snapshots.sharing import same_state
 from betimes.engine.snapshots.states import Snapshotter
 from betimes.model import BetimesError, Event, EventBatch, EventError, OptionError
 from betimes.model.change import content
 from betimes.model.detector import Maker
 from betimes.model.hints import known_options
+from betimes.patterns import Pattern
 from betimes.testing.oracle import call, events_of
 
 ROUNDS = 8
@@ -92,7 +94,11 @@ def check_detector(
     betimes.testing.check.DetectorCheckError: impatient does not repeat itself: run again on the
     same events, it returned 40 events instead of 20; ...
     """
-    maker = Maker(detector)
+    maker = (
+        Maker(detector.make)
+        if isinstance(detector, Pattern)
+        else describe(detector, on="*", emits="*", by=by, name=None).maker
+    )
     trials = _by_key(maker, sorted(events, key=lambda event: event.ts), by)
     made = {key: _check_outputs(trial) for key, trial in trials.items()}
     if not any(made.values()):

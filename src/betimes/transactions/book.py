@@ -182,8 +182,7 @@ class Book:
         `exact` says that it has just read the state here; nothing needs to be compared.
         """
         entry.runs += 1
-        if not (exact or record.holds(self.view(entry))):
-            self._abort(entry)
+        if not exact and self._has_lost(entry, record):
             return False
         self._install(entry, record)
         return True
@@ -228,26 +227,30 @@ class Book:
 
     def _suspect(self, place: Place, changed: Iterable[Key]) -> None:
         """Some keys have changed at a place: look at those who have read them since."""
-        suspects: dict[Place, Key] = {}
+        suspects: set[Place] = set()
         for key in changed:
             end = self.versions.until_overwritten(key, place)
             for read in ((VALUE, *key), (HAS, *key)):
-                suspects.update((p, key) for p in self._between(read, place, end))
-            suspects.update((p, key) for p in self._between((KEYS, key[0], None), place, None))
+                suspects.update(self._between(read, place, end))
+            suspects.update(self._between((KEYS, key[0], None), place, None))
         for suspect in sorted(suspects):
             entry = self.find(suspect)
             if entry.waits or entry.record is None:
                 continue
-            if not entry.record.holds(self.view(entry)):
-                self._abort(entry)
-                key = suspects[suspect]
-                self.conflicts[key] = self.conflicts.get(key, 0) + 1
+            if self._has_lost(entry, entry.record):
                 entry.waits = True
                 self.waiting.put(entry)
 
-    def _abort(self, entry: Entry) -> None:
+    def _has_lost(self, entry: Entry, record: Record) -> bool:
+        """Whether what was read is no longer what would be found."""
+        broken = record.broken(self.view(entry))
+        if broken is None:
+            return False
+        _, *key = broken
+        self.conflicts[*key,] = self.conflicts.get((*key,), 0) + 1
         self.aborts += 1
         self.lost.append(entry)
+        return True
 
     def _between(self, read: Read, after: Place, last: Place | None) -> list[Place]:
         readers = self._readers.get(read, [])

@@ -10,12 +10,14 @@ than running them.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from betimes.model.errors import OptionError
 from betimes.parallel import ShippingError, needs_script, packed
 from betimes.transactions.book import Book, Entry
+from betimes.transactions.effects import Key
 from betimes.transactions.predictors import Choice, predictor_of
 from betimes.transactions.processes import Processes
 from betimes.transactions.serial import run
@@ -30,6 +32,10 @@ TRIAL = 64
 """Transactions after which it is known how fast they are."""
 _PAUSES = 2048, 1 << 20
 """Transactions between two trials of what was slower: at first, and at most."""
+_CONFLICTS = 1024
+"""Keys that conflict and are remembered, at most."""
+_NAMED = 3
+"""How many of them `explain` names."""
 
 
 def checked_workers(workers: Workers, execute: Execute) -> Workers:
@@ -73,10 +79,10 @@ class Executor:
         self._why = "no transaction has run yet"
         self._asked = workers != "auto"
         self._workers = self._count(workers)
-        self._books: dict[Any, Book] = {}
-        self._executions = 0
-        self._seconds = 0.0
-        self._worked = 0.0
+        self.conflicts: Counter[Key] = Counter()
+        """How often each key was the reason that a transaction had to run again."""
+        self.work = dict.fromkeys(("executions", "aborts", "seconds", "worked"), 0.0)
+        """What has been done; `worked` is seconds of executing, in all processes."""
 
     def _count(self, workers: Workers) -> int:
         if isinstance(workers, int):
@@ -98,7 +104,6 @@ class Executor:
 
     def run(self, key: Any, book: Book) -> list[Entry]:
         """Run everything that waits in a book; all that ran, in order."""
-        self._books[key] = book
         ran: dict[Any, Entry] = {}
         while book.first_waiting() is not None:
             began = self._time()
@@ -106,12 +111,19 @@ class Executor:
             entries = self._run_there(key, book) if there else self._run_here(book)
             self._note(there, self._time() - began, len(entries))
             ran.update((entry.place, entry) for entry in entries)
+        self.work["aborts"] += book.aborts
+        book.aborts = 0
+        if book.conflicts:
+            self.conflicts.update(book.conflicts)
+            book.conflicts.clear()
+            if len(self.conflicts) > _CONFLICTS:
+                self.conflicts = Counter(dict(self.conflicts.most_common(_CONFLICTS // 2)))
         return [ran[place] for place in sorted(ran)]
 
     def _run_here(self, book: Book) -> list[Entry]:
         most = None if self._workers == 1 else TRIAL
         entries = list(run(book, self._execute, self._names, most))
-        self._executions += len(entries)
+        self.work["executions"] += len(entries)
         return entries
 
     def _run_there(self, key: Any, book: Book) -> list[Entry]:
@@ -129,8 +141,8 @@ class Executor:
             return (self._time() - began) / ran < self._costs[False]
 
         schedule, ran = processes.run(key, book, self._predictor, goes_on)
-        self._executions += schedule.executions
-        self._worked += processes.worked - worked
+        self.work["executions"] += schedule.executions
+        self.work["worked"] += processes.worked - worked
         return ran
 
     def _chooses_processes(self, count: int) -> bool:
@@ -148,7 +160,7 @@ class Executor:
             return False
         if there is None:
             self._why = f"a transaction takes {here * 1e6:.0f} us, and not many have run"
-            return self._asked or self._seconds > START
+            return self._asked or self.work["seconds"] > START
         self._why = f"{here * 1e6:.0f} us per transaction here, {there * 1e6:.0f} us there"
         return (there < here) is not self._tries_the_other()
 
@@ -163,10 +175,10 @@ class Executor:
         """This many transactions took this long."""
         if not count:
             return
-        self._seconds += seconds
+        self.work["seconds"] += seconds
         self._since_trial += count
         if not there:
-            self._worked += seconds
+            self.work["worked"] += seconds
         elif self._processes is not None and not all(self._processes.pool.ready):
             return  # processes that are starting say nothing about their speed
         was, cost, known = self._faster(), seconds / count, self._costs.get(there)
@@ -186,7 +198,9 @@ class Executor:
         """Where transactions run, and why."""
         there = self._processes is not None and self._faster() is not False
         where = f"in {self._workers} worker processes" if there else "one after the other"
-        return f"{where}: {self._why}; predictor: {self._predictor!r}"
+        said = f"{where}: {self._why}; predictor: {self._predictor!r}"
+        most = ", ".join(repr(key) for (_, key), _ in self.conflicts.most_common(_NAMED))
+        return f"{said}; conflicts: {most}" if most else said
 
     def close(self) -> None:
         """End the worker processes."""

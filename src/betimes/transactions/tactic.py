@@ -101,7 +101,11 @@ class TransactionTactic(RowArrivals):
         setting = self._setting
         counts, outputs = setting.counts, setting.outputs
         began = setting.time()
+        before = dict(self._executor.work)
         ran = self._executor.run(key, book)
+        counts.how = self._executor.explain()
+        for name, value in self._executor.work.items():
+            counts.work[name] = counts.work.get(name, 0) + value - before[name]
         old = [output for entry in (*ran, *(each for each, _ in gone)) for output in entry.outputs]
         again = [entry for entry in ran if entry.told]
         first = next((entry for entry in ran if not entry.told), None)
@@ -163,6 +167,9 @@ class TransactionTactic(RowArrivals):
         records = [entry.record for entry in self._entries() if entry.record is not None]
         sizes = (sys.getsizeof(record.reads) + sys.getsizeof(record.writes) for record in records)
         return sum(len(book.versions) for book in self._books.values()), sum(sizes)
+
+    def parts(self) -> dict[str, dict[str, float]]:
+        return {"transactions": dict(self._setting.counts.work)}
 
     def _entries(self) -> Iterator[Entry]:
         return chain.from_iterable(book.entries for book in self._books.values())

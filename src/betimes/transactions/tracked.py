@@ -238,9 +238,12 @@ class Record:
         reads = self.reads.items()
         return {f"{kind} {key!r}": found[0] if found else None for (kind, _, key), found in reads}
 
-    def holds(self, view: View) -> bool:
-        """Whether its reads find the same values here."""
-        return all(same(look(view, read), found) for read, found in self.reads.items())
+    def broken(self, view: View) -> Read | None:
+        """The first read that finds another value here; None if all find the same."""
+        for read, found in self.reads.items():
+            if not same(look(view, read), found):
+                return read
+        return None
 
 
 def attempt(execute: Execute, event: Event, view: View, names: tuple[str, ...] = ()) -> Record:

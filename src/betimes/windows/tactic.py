@@ -284,10 +284,10 @@ class WindowTactic(RowArrivals):
         saves = sum(len(splitter.saves) for splitter in self._splitter.keys.values())
         return saves, 0
 
-    def parts(self) -> dict[str, dict[str, int]]:
+    def parts(self) -> dict[str, dict[str, float]]:
         splitters = list(self._splitter.keys.values())
         mergers = list(self._merger.keys.values())
-        found = {
+        found: dict[str, dict[str, float]] = {
             "splitter": {
                 "kept": sum(len(splitter.entries) for splitter in splitters),
                 "open": sum(len(splitter.open) for splitter in splitters),

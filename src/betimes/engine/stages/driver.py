@@ -383,7 +383,7 @@ class Stage:
 
     def stats(self, span: Span) -> DetectorStats:
         """Readings; the last load is that of `span`."""
-        unit, counts = self.unit.stats, self.counts
+        unit = self.unit.stats
         snapshots, snapshot_bytes = self.tactic.snapshots()
         return DetectorStats(
             detector=self.node.name,
@@ -397,23 +397,14 @@ class Stage:
             remembered=self.tactic.remembered,
             history_bytes=sum(size for _, size in self.tactic.history()),
             released=unit.released,
-            handled=counts.handled,
-            replays=counts.replays,
-            replayed=counts.replayed,
             snapshots=snapshots,
             snapshot_bytes=snapshot_bytes,
-            retracted=counts.retracted,
-            late=counts.late,
-            late_by=counts.late_by,
-            errors=counts.errors,
             retraction=f"{self._retraction.technique}: {self._retraction.reason}",
-            latency_provisional=counts.first_latency / counts.made if counts.made else None,
-            latency_final=counts.final_latency / counts.finals if counts.finals else None,
             waits_for=unit.waits_for,
-            busy=counts.busy,
             busy_share=self._load.last.busy / span.seconds if self._load.last else 0.0,
             busy_factor=span.busy_factor,
             parts=self.tactic.parts(),
+            **self.counts.readings(),
         )
 
     # Checkpoints

@@ -281,7 +281,7 @@ class Tactic(Protocol):
     def snapshots(self) -> tuple[int, int]:
         """How many states it could go back to, and their size in bytes."""
 
-    def parts(self) -> dict[str, dict[str, int]]:
+    def parts(self) -> dict[str, dict[str, float]]:
         """Counts of each part, if it has parts that go back alone."""
 
 

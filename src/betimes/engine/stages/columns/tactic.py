@@ -355,7 +355,7 @@ class ColumnTactic:
         logs = [segment.undo for segment in self._segments]
         return sum(log.shape[1] for log in logs), sum(log.nbytes for log in logs)
 
-    def parts(self) -> dict[str, dict[str, int]]:
+    def parts(self) -> dict[str, dict[str, float]]:
         return {}
 
     # Checkpoints

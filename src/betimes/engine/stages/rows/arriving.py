@@ -121,7 +121,7 @@ class RowArrivals:
     def tidy(self, held: Ints) -> None:
         self._waiting.trim(held)
 
-    def parts(self) -> dict[str, dict[str, int]]:
+    def parts(self) -> dict[str, dict[str, float]]:
         return {}
 
     def _arrivals_kept(self) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class SlicesArriving:
     def tidy(self, held: Ints) -> None:
         self._waiting.trim(held)
 
-    def parts(self) -> dict[str, dict[str, int]]:
+    def parts(self) -> dict[str, dict[str, float]]:
         return {}
 
     def _arrivals_kept(self) -> dict[str, Any]:
