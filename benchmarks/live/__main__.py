@@ -142,8 +142,8 @@ def told_of_burst(course: Course, calm: float) -> dict[str, str]:
 
 
 def resident_of(course: Course, calm: float) -> str:
-    before = max((m.memory for m in course.during(0.0, calm)), default=0.0)
-    return f"{before:.0f} MiB, {max(m.memory for m in course.moments):.0f} MiB"
+    before = max((m.memory for m in course.during(0.0, calm)), default=0)
+    return f"{before / 1e6:.0f} MB, {max(m.memory for m in course.moments) / 1e6:.0f} MB"
 
 
 def rate(events: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -22,8 +22,8 @@ class Moment:
     busy: float
     latency: float | None = None
     """Mean stream time until the results of the batch were made."""
-    memory: float = 0.0
-    """Resident, in MiB."""
+    memory: int = 0
+    """Resident bytes."""
     cpu: float = 0.0
     """Seconds that the process has computed, if all of the work is done in one."""
 
@@ -76,12 +76,16 @@ def picture(courses: Mapping[str, Course], path: Path, title: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = ("attenuation", "busy", "lag", "memory")
-    labels = ("attenuation", "busy factor", "lag (s)", "resident (MiB)")
+    rows: dict[str, Callable[[Moment], float]] = {
+        "attenuation": lambda m: m.attenuation,
+        "busy factor": lambda m: m.busy,
+        "lag (s)": lambda m: m.lag,
+        "resident (MB)": lambda m: m.memory / 1e6,
+    }
     figure, axes = pyplot.subplots(len(rows), 1, sharex=True, figsize=(8, 8))
-    for axis, row, label in zip(axes, rows, labels, strict=True):
+    for axis, (label, of) in zip(axes, rows.items(), strict=True):
         for name, course in courses.items():
-            points = [(m.at, getattr(m, row)) for m in course.moments]
+            points = [(m.at, of(m)) for m in course.moments]
             axis.plot(*zip(*points, strict=True), label=name, linewidth=1)
         axis.set_ylabel(label)
     axes[0].set_title(title)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from benchmarks.live.course import Course, Moment
-from benchmarks.live.memory import resident
 from benchmarks.live.schedule import Phase, Schedule, hierarchy
+from benchmarks.racing import resident_bytes
 from betimes import Engine
 from betimes.model.change import ChangeBatch
 
@@ -58,7 +58,7 @@ def run(name: str, schedule: Schedule, attenuation: float | str) -> tuple[Course
         value = next(iter(engine.attenuation.values()))
         latency = _fold(changes, standing)
         busy, cpu = engine.busy_factor, time.process_time()
-        course.moments.append(Moment(now, done, lag, value, busy, latency, resident(), cpu))
+        course.moments.append(Moment(now, done, lag, value, busy, latency, resident_bytes(), cpu))
     _fold(engine.finish(), standing)
     (stats,) = engine.stats.values()
     if stats.handled + stats.late != done:

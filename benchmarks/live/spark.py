@@ -28,7 +28,7 @@ EVERY = 0.5
 AT_ONCE = 4
 """Files that a micro-batch takes, at most."""
 SLOTS = 4
-CAPACITY = 50_000
+CAPACITY = 25_000
 """Events per file, when the capacity is measured."""
 
 

@@ -1,8 +1,8 @@
 """Memory of the three modes, as memory: what a process grows by while it runs one of them.
 
 Each run has a process of its own, because what one run frees, the next would take without growing.
-Before the measurement, the process makes the stream and runs one second of it, which loads all that
-is compiled. The stream itself does not count: it is copied piece by piece, so what counts is
+Before the measurement, the process makes the stream and runs some of it, which loads all that is
+compiled. The stream itself does not count: it is copied piece by piece, so what counts is
 what the engine keeps of it. Before each reading, allocators return what they keep for later: how
 much that is depends on the largest batch so far, and no detector holds it.
 """
@@ -31,6 +31,8 @@ from betimes.model.change import ChangeBatch
 
 PIECE = 3_400
 """Positions per piece of the copied stream."""
+WARM_UP = 5.0
+"""Seconds of the match before the measurement; by then, most detectors have found something."""
 RETENTION = ("32 MB", "0s")
 """The default, and none: how much is remembered so that late events can be repaired."""
 
@@ -82,7 +84,9 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("slowness", type=float)
     options = parser.parse_args()
-    run(Machine(1.0), _copied(Snippet.of(1.0, PRESETS["bursts"])), attenuation=0)
+    warm_up = Snippet.of(min(WARM_UP, options.seconds), PRESETS["bursts"])
+    for attenuation in (0, 1):
+        run(Machine(1.0), _copied(warm_up), attenuation=attenuation)
     stream = Snippet.of(options.seconds, PRESETS["bursts"])
     watch = Watch()
     run(

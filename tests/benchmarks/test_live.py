@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from subprocess import PIPE
+
 import pytest
 from benchmarks.live import local
 from benchmarks.live.__main__ import Live, checked
 from benchmarks.live.course import Course, Moment
-from benchmarks.live.memory import resident
+from benchmarks.live.memory import workers
 from benchmarks.live.schedule import Phase, Schedule
 
 CALM = 3.0
@@ -51,6 +55,14 @@ def test_a_schedule_says_what_arrives_when() -> None:
     assert len(schedule.batch(5, 25)) == len(schedule.table(5, 25)) == 20
 
 
-def test_a_process_has_memory() -> None:
-    assert resident() > 1.0
-    assert resident("0") == 0.0
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells about other processes")
+def test_the_largest_worker_is_the_largest_python_below() -> None:
+    code = "import sys; block = b'x' * int(sys.argv[1]); print(); input()"
+    assert workers() < 100_000_000
+    for size in (100_000_000, 200_000_000):
+        command = [sys.executable, "-c", code, str(size)]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert size < workers() < size + 100_000_000
+            process.communicate(b"\n")
