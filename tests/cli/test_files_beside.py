@@ -165,3 +165,31 @@ def test_a_file_per_machine_loses_nothing(tmp_path: Path, detect: str) -> None:
         expected[ts] += count
     assert +found == expected
     assert len(expected) > 100
+
+
+_NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1.0, _NAN, 4.0], [2.0, 3.0, _NAN]),
+        ([1, None, 4], [2, 3, None]),
+        ([-9, None, -4], [-8, -7, None]),
+        (["1", None, "4"], ["2", "3", None]),
+    ],
+    ids=["decimals", "numbers", "negative", "text"],
+)
+@pytest.mark.parametrize("chunk", [1, 2, 9])
+def test_rows_that_have_not_arrived_come_with_the_ones_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: list[Any], other: list[Any], chunk: int
+) -> None:
+    monkeypatch.setattr(files, "_READ_ROWS", chunk)
+    (tmp_path / "events").mkdir()
+    for name, arrived in {"a": one, "b": other}.items():
+        columns = {"ts": [7] * 3, "type": ["A"] * 3, "arrived": arrived, "row": [0, 1, 2]}
+        pq.write_table(pa.table(columns | {"host": [name] * 3}), tmp_path / "events" / name)
+    found = []
+    for table, _ in source(tmp_path, 10, 'arrival = "arrived"').batches(Position(), 10):
+        found += list(zip(table["host"].to_pylist(), table["row"].to_pylist(), strict=True))
+    assert found == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2), ("a", 2)]

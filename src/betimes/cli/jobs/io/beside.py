@@ -119,6 +119,11 @@ def keys_of(rows: pa.Table, time: str, arrival: str | None, unit: str | None) ->
         column = column.cast(column.type.value_type)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    column = pc.fill_null_backward(pc.fill_null_forward(column))
-    found = np.zeros(len(rows), np.int64) if column.null_count else column.to_numpy()
-    return np.asarray(found)
+    lowest: Any = ""
+    if pa.types.is_floating(column.type):
+        column, lowest = column.cast(pa.float64()), -np.inf
+        # NaN is neither before nor after anything, so merging would never get past it.
+        column = pc.if_else(pc.is_nan(column), None, column)
+    elif pa.types.is_integer(column.type):
+        lowest = np.iinfo(column.type.to_pandas_dtype()).min
+    return np.asarray(column.fill_null(lowest).to_numpy())
