@@ -68,7 +68,7 @@ def test_readings_print_times_as_durations() -> None:
     printed = repr(engine.stats["pair"])
     assert printed.startswith("DetectorStats(detector='pair', level=1, clock=30000, slack=14.5 ms,")
     assert re.search(r"latency_provisional=[\d.]+ ms, latency_final=[\d.]+ ms", printed)
-    assert re.search(r"busy=[\d.]+ (us|ms|s), busy_share=[\d.]+, busy_factor=[\d.]+\\)", printed)
+    assert re.search(r"busy=[\d.]+ (us|ms|s), busy_share=[\d.]+, busy_factor=[\d.]+\)", printed)
     assert "latency_final=None" in repr(Engine(pairs()).stats["pair"])
 
 
