@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.model.change import Change, ChangeBatch
+from betimes.model.arrays import ArrayBatch, in_arrays
+from betimes.model.batch import EventBatch
+from betimes.model.change import Change, ChangeBatch, ChangePart
 
 MANY = 64
 """From this many rows on, a table is written column by column."""
@@ -55,3 +59,27 @@ def test_payloads_of_one_shape_become_columns() -> None:
     assert table.schema.field("payload").type == pa.struct([("a", pa.int64()), ("b", pa.string())])
     other = ChangeBatch(changes([{"a": 1}, {"a": "x"}])).to_arrow()
     assert other.schema.field("payload").type == pa.string()
+
+
+@pytest.mark.parametrize("count", [3, 100, 1500])
+def test_payloads_in_arrays_are_written_as_rows_are(count: int) -> None:
+    values: dict[str, Any] = {
+        'a "%d"': pa.array(range(-1, count - 1)),
+        "b": pa.array([float("nan"), 0.1, 2.0] * (count // 3 + 1)).slice(0, count),
+        "c": pa.array([2**63 - 1] * count, pa.uint64()),
+    }
+    numbers, codes = np.arange(count), np.zeros(count, np.int32)
+    events = in_arrays(EventBatch(numbers, codes, ("t",), pa.table(values)))
+    assert isinstance(events, ArrayBatch)
+    ids = [f"{n:024}" for n in range(count)]
+    causes = ["c"] * count
+    many = ChangePart("insert", None, ids, range(count), events, numbers, numbers, "d", causes)
+    other = Change("insert", "final", "x", count, "u", 1, 1, 1, {"z": 1}, "e", "c")
+    for times in range(3):
+        others = [[other]] * times
+        whole = ChangeBatch.of([many, *others])
+        expected = ChangeBatch([*whole]).to_arrow("json")
+        assert whole.to_arrow("json").equals(expected)
+        columns = whole.to_arrow()
+        assert pa.types.is_struct(columns["payload"].type) is not bool(others)
+        assert not others or columns.equals(expected)

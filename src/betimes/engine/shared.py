@@ -219,7 +219,7 @@ class SharedOrder:
         return news if ledger is None else ledger.read(news)
 
     def _note_newest(self, ts: Ints) -> None:
-        newest = int(ts[0]) if len(ts) == 1 else int(ts.max(initial=-1))
+        newest = int(ts[0]) if len(ts) == 1 else int(np.maximum.reduce(ts, initial=-1))
         if newest <= self._newest:
             return
         sound = self._sound()

@@ -65,10 +65,12 @@ class ArrayBatch(EventBatch):
         return super().numbers(name) if array is None else array
 
     def rows(self) -> list[Event]:
-        names, ts = self.type_names(), self.ts.tolist()
+        return [*map(Event, self.type_names(), self.ts.tolist(), self.dictionaries())]
+
+    def dictionaries(self) -> list[dict[str, Any]]:
+        """The payloads, one by one."""
         columns = [array.tolist() for array in self.arrays.values()]
-        payloads = [dict(zip(self.arrays, row)) for row in zip(*columns)]  # noqa: B905 - slow
-        return [*map(Event, names, ts, payloads)]
+        return [dict(zip(self.arrays, row)) for row in zip(*columns)]  # noqa: B905 - slow
 
     def take(self, rows: npt.NDArray[np.intp] | Ints) -> ArrayBatch:
         arrays = {name: array.take(rows) for name, array in self.arrays.items()}
@@ -109,12 +111,11 @@ def in_arrays(batch: EventBatch) -> EventBatch:
     table = batch.payload
     if not isinstance(table, pa.Table) or not table.num_columns:
         return batch
-    schema = table.schema
-    names = _numbers_in(schema)
-    if names is None:
+    schema = _numbers_in(table.schema)
+    if schema is None:
         return batch
     arrays = {}
-    for name, column in zip(names, table.columns, strict=True):
+    for name, column in zip(schema.names, table.columns, strict=True):
         if column.null_count:
             return batch
         arrays[name] = column.to_numpy()
@@ -122,10 +123,13 @@ def in_arrays(batch: EventBatch) -> EventBatch:
 
 
 @lru_cache(maxsize=256)
-def _numbers_in(schema: pa.Schema) -> list[str] | None:
-    """The names of the columns, if all are numbers, and no two have the same name."""
+def _numbers_in(schema: pa.Schema) -> pa.Schema | None:
+    """The schema, if all columns are numbers, and no two have the same name.
+
+    Equal ones are the same object, so whoever plans by a schema knows it again at once.
+    """
     plain = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types)
-    return schema.names if plain and len({*schema.names}) == len(schema) else None
+    return schema if plain and len({*schema.names}) == len(schema) else None
 
 
 def concat(batches: Sequence[EventBatch]) -> EventBatch:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import astuple
 
-from betimes.model.batch import EventBatch
+from betimes.model.arrays import ArrayBatch, Arrays
+from betimes.model.batch import EventBatch, Payload
 from betimes.model.duration import readable
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
@@ -110,7 +111,7 @@ class ChangePart(NamedTuple):
     def rows(self) -> list[Change]:
         """One by one."""
         count, events = len(self.ids), self.events
-        payload = events.payload
+        payload = events.dictionaries() if isinstance(events, ArrayBatch) else events.payload
         if payload is None:
             payload = [{} for _ in range(count)]
         elif isinstance(payload, pa.Table):
@@ -214,22 +215,21 @@ class ChangeBatch(Sequence[Change]):
         if payload not in ("columns", "json"):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
         parts: Parts = self.parts
+        if not len(self):
+            return _EMPTY
         if all(isinstance(part, list) or len(part.ids) < _MANY for part in parts):
             # Each call of Arrow's has a price: few rows are written together.
-            parts = [self._all()] if len(self) else []
-        if not parts:
-            return _SCHEMA.empty_table()
-        if payload == "columns" and len(parts) == 1 and isinstance(parts[0], list):
-            few = _at_once(parts[0])
+            rows = self._all()
+            few = _at_once(rows) if payload == "columns" else None
             if few is not None:
                 return few
-        payloads = [part.events.payload if isinstance(part, ChangePart) else _payload(part)
-                    for part in parts]  # fmt: skip
+            parts = [rows]
         made: list[Any] = []
-        if payload == "columns":
-            made = [struct_of(each) for each in payloads]
+        if payload == "columns" and len(set(map(_fields, parts))) == 1:
+            made = [struct_of(_payload(part)) for part in parts]
         if not made or any(each is None or each.type != made[0].type for each in made):
-            made = [json_of(each, _count(part)) for part, each in zip(parts, payloads, strict=True)]
+            parts = _together(parts)
+            made = [json_of(_columns_or_rows(part), _count(part)) for part in parts]
         schema = _SCHEMA.set(_PAYLOAD, pa.field("payload", made[0].type))
         batches = []
         for part, column in zip(parts, made, strict=True):
@@ -243,17 +243,48 @@ def _count(part: ChangePart | list[Change]) -> int:
     return len(part if isinstance(part, list) else part.ids)
 
 
-def _payload(rows: list[Change]) -> list[dict[str, Any]]:
-    return [change.payload for change in rows]
+def _payload(part: ChangePart | list[Change]) -> Payload | None:
+    if isinstance(part, list):
+        return [change.payload for change in part]
+    return part.events.payload
+
+
+def _columns_or_rows(part: ChangePart | list[Change]) -> Payload | Arrays | None:
+    if isinstance(part, ChangePart) and isinstance(part.events, ArrayBatch):
+        return part.events.arrays
+    return _payload(part)
+
+
+def _fields(part: ChangePart | list[Change]) -> tuple[Any, ...]:
+    """The names of the fields of the first payload."""
+    found = _columns_or_rows(part[:1] if isinstance(part, list) else part)
+    if isinstance(found, pa.Table):
+        return (*found.column_names,)
+    return (*(found[0] if isinstance(found, Sequence) else found or ()),)
+
+
+def _together(parts: Parts) -> Parts:
+    """The same with parts of few rows that follow each other as one: columns have a price."""
+    found: Parts = []
+    for part in parts:
+        if _count(part) >= _MANY:
+            found.append(part)
+            continue
+        rows = part if isinstance(part, list) else part.rows()
+        if found and isinstance(found[-1], list):
+            found[-1] = found[-1] + rows
+        else:
+            found.append(rows)
+    return found
 
 
 def _at_once(rows: list[Change]) -> pa.Table | None:
     """Few rows in one call of Arrow's; None if their payloads do not look alike."""
-    first = rows[0].payload
-    names, kinds = (*first,), (*map(type, first.values()),)
     if len(rows) >= _MANY:
         return None
-    for row in rows:
+    first = rows[0].payload
+    names, kinds = (*first,), (*map(type, first.values()),)
+    for row in rows[1:]:
         payload = row.payload
         if (*payload,) != names or (*map(type, payload.values()),) != kinds:
             return None
@@ -298,6 +329,7 @@ _SCHEMA = pa.schema(
         for name in Change.__struct_fields__
     ]
 )
+_EMPTY = _SCHEMA.empty_table()
 _PAYLOAD = Change.__struct_fields__.index("payload")
 _GETTERS = [(attrgetter(field.name), field.type) for field in _SCHEMA if field.name != "payload"]
 

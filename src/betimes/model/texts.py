@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from betimes.model.arrays import Arrays
 from betimes.model.batch import Payload
 from betimes.model.sifting import in_one
 
@@ -21,6 +22,8 @@ def plain(value: Any) -> Any:
 _ENCODER = msgspec.json.Encoder(enc_hook=plain)
 _FEW = 16
 """Fewer rows than this are written one by one: columns have a price of their own."""
+_MANY = 1000
+"""The same for columns that are arrays of numbers."""
 
 
 def struct_of(payload: Payload | None) -> pa.Array[Any] | None:
@@ -47,10 +50,14 @@ def struct_of(payload: Payload | None) -> pa.Array[Any] | None:
         return None
 
 
-def json_of(payload: Payload | None, count: int) -> pa.Array[Any]:
+def json_of(payload: Payload | Arrays | None, count: int) -> pa.Array[Any]:
     """Payloads as JSON text; `count` is how many there are if there is none."""
     if payload is None:
         return pa.array(["{}"] * count, pa.string())
+    if isinstance(payload, dict):
+        if count < _MANY:
+            return pa.array(_spelled(payload), pa.string())
+        payload = pa.table({name: pa.array(array) for name, array in payload.items()})
     if isinstance(payload, pa.Table):
         if len(payload) >= _FEW and payload.num_columns:
             return _objects(payload)
@@ -63,6 +70,17 @@ def _lines(values: Sequence[Any]) -> list[str]:
         return _ENCODER.encode_lines(values).decode().split("\n")[:-1]
     except UnicodeEncodeError:
         return [json.dumps(value, default=plain) for value in values]
+
+
+def _spelled(arrays: Arrays) -> list[str]:
+    """A JSON object for each row of columns of numbers."""
+    names = [_ENCODER.encode(name).decode().replace("%", "%%") for name in arrays]
+    line = "{" + ",".join([f"{name}:%s" for name in names]) + "}"
+    columns: list[list[Any]] = [
+        _lines(array.tolist()) if array.dtype.kind == "f" else array.tolist()
+        for array in arrays.values()
+    ]
+    return [line % row for row in zip(*columns, strict=True)]
 
 
 def _objects(table: pa.Table) -> pa.Array[Any]:

@@ -216,7 +216,7 @@ class Program:
         config[kernel.LIMIT] = limit
         self.config = config
 
-    @property
+    @cached_property
     def uniform(self) -> bool:
         """Whether no condition reads earlier steps."""
         return bool(self.config[kernel.UNIFORM])
@@ -227,7 +227,7 @@ class Program:
         tests = any(test.conditions for test in self._tests)
         return not (tests or self.columns or self._only is not None)
 
-    @property
+    @cached_property
     def holds_back(self) -> bool:
         """Whether a match may have to wait until the window of an older run ends."""
         return not self.uniform and bool(self.config[kernel.WITHIN] >= 0)

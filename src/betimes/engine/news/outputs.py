@@ -364,6 +364,8 @@ class Outputs(Sequence[Output]):
     @classmethod
     def concat(cls, parts: Sequence[Outputs]) -> Outputs:
         """All of them."""
+        if not parts:
+            return NO_OUTPUTS
         parts = [part for part in parts if len(part)]
         if len(parts) < 2:
             return parts[0] if parts else NO_OUTPUTS

@@ -6,22 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.ordering import Ordered
+from betimes.ordering.kernel import AT, ROW, TS
 
 Ints = npt.NDArray[np.int64]
 
 
 def first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
     """What the unit hands out for the first time, in order: rows, times and arrivals."""
-    released, replayed = answer.released, answer.replayed
-    rows, ts, places = released.rows, released.ts, released.at
-    if len(replayed) or len(answer.late):
-        new = (replayed.at >= 0).nonzero()[0]
-        rows = np.concatenate((replayed.rows[new], rows))
-        ts = np.concatenate((replayed.ts[new], ts))
-        places = np.concatenate((replayed.at[new], places))
-        if len(answer.late) or not _is_in_order(ts, rows):
-            order = in_order(ts, rows)
-            rows, ts, places = rows.take(order), ts.take(order), places.take(order)
+    step = answer.step
+    released, replayed = step.released, step.replayed
+    if replayed.shape[1] or len(step.late):
+        released = np.concatenate((replayed[:, replayed[AT] >= 0], released), axis=1)
+    rows, ts, places = released[ROW], released[TS], released[AT]
+    if len(step.late) or (replayed.shape[1] and not _is_in_order(ts, rows)):
+        order = in_order(ts, rows)
+        rows, ts, places = rows.take(order), ts.take(order), places.take(order)
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
 
 

@@ -145,13 +145,15 @@ class Interned:
 
     def keep(self) -> None:
         """Note that what was read last is taken in."""
-        self._values.keep()
-        self._kinds = self._seen.copy()
+        if self._program.columns:
+            self._values.keep()
+            self._kinds = self._seen.copy()
 
     def drop(self) -> None:
         """Discard what was read last, unless it was kept."""
-        self._values.drop()
-        self._seen = self._kinds.copy()
+        if self._program.columns:
+            self._values.drop()
+            self._seen = self._kinds.copy()
 
     def state_of(self) -> tuple[list[Any], dict[str, str]]:
         """Everything needed to resume elsewhere."""

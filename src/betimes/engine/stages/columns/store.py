@@ -39,6 +39,8 @@ class Store:
         """All numbers so far are smaller."""
         self._shelves: list[Shelf] = []
         self._shapes: dict[Any, int] = {}
+        self._last: tuple[Any, int] = None, 0
+        """The schema of numbers that came last, and its shelf."""
         self._size = self._kept = 0
         self._old = Ranges(_BLOCK)
 
@@ -47,6 +49,17 @@ class Store:
         count = len(batch.ts) if rows is None else len(rows)
         if not count:
             return np.empty(0, np.int64)
+        known, shelf = self._last
+        if not (isinstance(batch, ArrayBatch) and batch.schema is known):
+            shelf = self._shelf_of(batch)
+        end = self.next + count * SHELVES
+        numbers = np.arange(self.next + shelf, end, SHELVES)
+        self.next = end
+        self._size += count
+        self._shelves[shelf].put(numbers, batch, rows)
+        return numbers
+
+    def _shelf_of(self, batch: EventBatch) -> int:
         shape = shape_of(batch)
         shelf = self._shapes.get(shape)
         if shelf is None:
@@ -59,12 +72,9 @@ class Store:
                 if len(self._shelves) < SHELVES:
                     self._shelves.append(Rows())
             self._shapes[shape] = shelf
-        end = self.next + count * SHELVES
-        numbers = np.arange(self.next + shelf, end, SHELVES)
-        self.next = end
-        self._size += count
-        self._shelves[shelf].put(numbers, batch, rows)
-        return numbers
+        if isinstance(batch, ArrayBatch):
+            self._last = batch.schema, shelf
+        return shelf
 
     def find(self, numbers: Ints) -> EventBatch:
         """The events with these numbers, in this order."""

@@ -118,8 +118,10 @@ class ColumnTactic:
             whole = inputs.arrays()
             if isinstance(whole, ArrayBatch):
                 found = self._reader.sort_out(whole, inputs.first, on, columns, at, event)
-                if found is not None:
-                    return found
+                return found or self._reader.read(
+                    Read(whole.take(inputs.rows(on)), inputs.among(on, sees), None),
+                    columns, at, event,
+                )  # fmt: skip
         few = len(inputs.batch) <= FEW
         events = inputs.part_in_rows(on) if few else inputs.part(on)
         read = Read(events, inputs.among(on, sees), inputs.groups_of(on))
@@ -193,7 +195,10 @@ class ColumnTactic:
         """How many of the events come before the last handled one, or before time that passed."""
         if not self._segments:
             return 0
-        return max(events.count_before(self._last), int(events.ts.searchsorted(self._passed)))
+        behind = events.count_before(self._last)
+        return (
+            behind if self._passed < 0 else max(behind, int(events.ts.searchsorted(self._passed)))
+        )
 
     def _append(self, events: CodedEvents) -> Outputs:
         """Handle events that follow all others."""
