@@ -5,6 +5,8 @@ to a sink that writes nothing. All contenders run in one session with the same s
 
 * *detect*: this library, with a compiled pattern and speculation (attenuation 0.3);
 * *ceiling*: `mapInArrow` that passes rows through. It has no state and no shuffle;
+* *floor*: the plan of `detect` with nothing in it. Rows go to Python, and as many bytes as `detect`
+  stores go on to an operator that stores them. It finds nothing;
 * *by hand*: what you would write without this library, with `applyInPandasWithState` and with
   `transformWithStateInPandas`, grouped by key: events go through a heap one by one, and come out
   when they are 150 ms behind the newest of their key, a bound that somebody has to know. They get

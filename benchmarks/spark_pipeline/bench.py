@@ -49,7 +49,7 @@ class Bench:
         rows = CONTENDERS[name](reader.parquet(str(files)), self.slots)
         # Never the same folder twice: the state store still cleans up after a query has ended.
         checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=self.folder)
-        keep = checked and name != "ceiling"
+        keep = checked and name not in ("ceiling", "floor")
         writer = rows.writeStream.format("memory" if keep else "noop").outputMode("append")
         with query_settings(self.spark, self.slots, narrow=self.narrow):
             for key, value in self.settings.items():
