@@ -32,6 +32,7 @@ from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
+from betimes.model.coded import pick
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
@@ -130,7 +131,8 @@ class OutputMaker:
 
         groups = None
         if self._grouped:
-            groups = [self._group_of(keys[code]) for code in codes.tolist()]
+            found = {code: self._group_of(keys[code]) for code in set(codes.tolist())}
+            groups = pick(found, codes.tolist())
         ties = None if arrivals is None else np.stack((arrivals, n))
         return Outputs(
             digests, numbers, events, places, cause_places, cause_types, groups, codes, ties
