@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
+
+from betimes import EngineOptions, Hierarchy, pattern
+from betimes.host import Columns
+from betimes.spark.job import Job
+from betimes.spark.slots.processor import processor_of
 
 SLOW = (
     "importlib.metadata", "matplotlib", "numba", "pandas", "polars", "pyarrow.compute",
@@ -35,6 +42,21 @@ def test_the_command_line_loads_nothing_slow() -> None:
 
 
 def test_the_driver_of_a_query_does_not_wait_for_pandas() -> None:
-    """Spark starts a process that loads the operator, only to ask which state it has."""
     slow = tuple(name for name in SLOW if name not in ("pyspark", "pyarrow.compute"))
-    assert not loaded("import betimes.spark.slots.operator", slow)
+    assert not loaded("import betimes.spark.slots.processor", slow)
+
+
+def test_a_process_that_only_names_the_state_loads_nothing_of_ours(tmp_path: Path) -> None:
+    """Spark starts one for each query, and the first micro-batch waits for it."""
+    hierarchy = Hierarchy(clock="X")
+    hierarchy.add(pattern("A B", emits="pair"))
+    job = Job.of(hierarchy, Columns(), EngineOptions())
+    processor = tmp_path / "processor"
+    processor.write_bytes(cloudpickle.dumps(processor_of(job)))  # type: ignore[no-untyped-call]
+    script = (
+        "import pathlib, pickle, unittest.mock\n"
+        f"processor = pickle.loads(pathlib.Path({str(processor)!r}).read_bytes())\n"
+        "processor.init(unittest.mock.Mock())\n"
+        "processor.close()"
+    )
+    assert not loaded(script, ("betimes", "numpy", "pyarrow", "pandas"))

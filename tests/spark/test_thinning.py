@@ -12,17 +12,18 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
 from betimes.engine import EngineOptions
 from betimes.host import Columns
 from betimes.host.log import Entry, Head, first_head
 from betimes.spark.intake import packing
-from betimes.spark.intake.packing import as_stream, put_back, split
+from betimes.spark.intake.packing import STREAM, in_order, put_back, split
 from betimes.spark.intake.routing import ROUTE, routes
+from betimes.spark.intake.streams import as_stream, folded, unfolded
 from betimes.spark.intake.thinning import skew_of, to_be_fed
 from betimes.spark.job import ROW_SLOT, Job
 from betimes.spark.slots.live import LiveEngine
-from betimes.spark.slots.operator import in_order
 from betimes.spark.telemetry.readings import without_readings
 from betimes.testing import sensor_stream
 from tests.spark.material import hierarchy
@@ -80,15 +81,18 @@ def job_of(arrival: str | None, **options: Any) -> Job:
 
 def thinned(job: Job, head: Head, slot: int, tables: list[pa.Table]) -> list[bytes]:
     """What the operator would feed: packed, shuffled and put in order."""
-    frames = []
+    shuffled: list[bytes] = []
     for part, table in enumerate(tables):
-        with patch.object(packing, "ROWS_PER_STREAM", 5):
-            rows = as_numbers(table, job).to_batches(max_chunksize=5)
-            for packed in packing.packer(job)(iter(rows)):
-                frame = packed.to_pandas()
-                frame["part"] = part
-                frames.append(frame[frame[ROUTE] == routes(SLOTS)[slot]])
-    return to_be_fed(in_order(iter(frames)), head.clock, skew_of(job), put_back)
+        rows = as_numbers(table, job).to_batches(max_chunksize=5)
+        with (
+            patch.object(packing, "ROWS_PER_STREAM", 5),
+            patch.object(TaskContext, "get") as context,
+        ):
+            context.return_value.partitionId.return_value = part
+            packed = [row for batch in packing.packer(job)(iter(rows)) for row in batch.to_pylist()]
+        mine = [row[STREAM] for row in packed if row[ROUTE] == routes(SLOTS)[slot]]
+        shuffled = [*reversed(mine), *shuffled]
+    return to_be_fed(in_order(shuffled), head.clock, skew_of(job), put_back)
 
 
 def as_numbers(table: pa.Table, job: Job) -> pa.Table:
@@ -205,3 +209,16 @@ def test_most_clock_events_of_a_stream_in_disorder_are_spared(arrival: str | Non
     batches = [[rows[low : low + 200], rows[low + 200 : low + 400]] for low in range(0, 1200, 400)]
     spared = compare(batches, arrival, mixed=False, max_skew="1h")
     assert spared > 0.3 * len(rows)
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300)), st.data())
+def test_what_is_folded_comes_back(values: list[int | None], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(values)))
+    whole = [value for value in values if value is not None]
+    columns: dict[str, Any] = {
+        "any": pa.chunked_array([values[:cut], values[cut:]], pa.int64()),
+        "small": pa.array([(value or 0) % 100 for value in values], pa.int64()),
+        "text": pa.array(list(map(str, values)), pa.string()),
+    }  # fmt: skip
+    for rows in (pa.table(columns), pa.table({"ts": pa.array(whole, pa.int64())})):
+        assert unfolded(folded(rows)).equals(rows)

@@ -8,23 +8,25 @@ carries its partition and its number there, which give the order of arrival if n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
 from betimes.spark.intake.routing import ROUTE, routes
-from betimes.spark.intake.thinning import NONE_YET, Thinner, set_aside, whole
+from betimes.spark.intake.streams import COMPRESSION, as_stream, folded, unfolded
+from betimes.spark.intake.thinning import NONE_YET, Packed, Thinner, set_aside, whole
 from betimes.spark.job import ROW_SLOT, Job
 
-PACKED = f"{ROUTE} int, part int, number int, seen int, highest long, events binary, spare binary"
-"""The schema of packed rows: the route of their slot, and the fields of `thinning.Packed`."""
+STREAM = "stream"
+PACKED = f"{ROUTE} int, {STREAM} binary"
+"""The schema of packed rows: the route of their slot, and a `Packed` as bytes. The operator pays
+for each column, so it is one."""
 
 ROWS_PER_STREAM = 50_000
-COMPRESSION = "zstd"
-"""A quarter of the bytes for a few milliseconds; they are shuffled once and stored twice."""
 
 IDLE = "_betimes_idle"
 """The column that marks idle events until they are set aside."""
@@ -44,7 +46,8 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
             for slot, rows in split(_marked(table, thinner), job.slots):
                 highest = NONE_YET if thinner is None else thinner.highest(slot)
                 streams = _streams(with_names(rows, job))
-                yield _packed(route_of[slot], part, number, seen, highest, *streams)
+                packed = Packed(part, number, seen, highest, *streams)
+                yield _row(route_of[slot], packed)
                 number += 1
                 seen = 0
 
@@ -73,13 +76,13 @@ def _streams(rows: pa.Table) -> tuple[bytes, bytes]:
         return as_stream(rows, COMPRESSION), b""
     idle = rows[IDLE].to_numpy()
     events, spare = set_aside(rows.drop_columns([IDLE]), idle)
-    return as_stream(events, COMPRESSION), as_stream(spare, COMPRESSION) if len(spare) else b""
+    return as_stream(events, COMPRESSION), folded(spare) if len(spare) else b""
 
 
 def put_back(events: bytes, spare: bytes) -> bytes:
     """The stream as it would be if no rows had been set aside."""
-    tables = [pa.ipc.open_stream(stream).read_all() for stream in (events, spare)]
-    return as_stream(whole(*tables), COMPRESSION)
+    rows = pa.ipc.open_stream(events).read_all()
+    return as_stream(whole(rows, unfolded(spare)), COMPRESSION)
 
 
 def _collected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -111,21 +114,13 @@ def split(table: pa.Table, slots: int) -> Iterator[tuple[int, pa.Table]]:
             yield slot, gathered.slice(ends[slot], ends[slot + 1] - ends[slot])
 
 
-def _packed(
-    route: int, part: int, number: int, seen: int, highest: int, events: bytes, spare: bytes
-) -> pa.RecordBatch:
-    numbers = {ROUTE: route, "part": part, "number": number, "seen": seen}
-    columns = {name: pa.array([value], pa.int32()) for name, value in numbers.items()}
-    streams = {"events": pa.array([events], pa.binary()), "spare": pa.array([spare], pa.binary())}
-    row = columns | {"highest": pa.array([highest], pa.int64())} | streams
-    return pa.RecordBatch.from_arrays(list(row.values()), names=list(row))
+def _row(route: int, packed: Packed) -> pa.RecordBatch:
+    data = msgspec.msgpack.encode(packed)
+    columns: list[Any] = [pa.array([route], pa.int32()), pa.array([data], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=[ROUTE, STREAM])
 
 
-def as_stream(rows: pa.Table, compression: Any = None) -> bytes:
-    """A table as bytes."""
-    sink = pa.BufferOutputStream()
-    rows = rows.combine_chunks()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-        writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
+def in_order(rows: Iterable[bytes]) -> list[Packed]:
+    """Packed rows of a slot, in order of arrival."""
+    packed = [msgspec.msgpack.decode(row, type=Packed) for row in rows]
+    return sorted(packed, key=lambda each: (each.part, each.number))

@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -43,7 +44,7 @@ Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 
-class Packed(NamedTuple):
+class Packed(msgspec.Struct, frozen=True, array_like=True):
     """Rows of one slot from one partition, as they travel."""
 
     part: int

@@ -17,7 +17,7 @@ from betimes.spark.intake.selection import check_columns, is_narrow, numbered, t
 from betimes.spark.job import Job
 from betimes.spark.query.batch import detect_batch
 from betimes.spark.query.origin import labelled, registered
-from betimes.spark.slots.operator import detect_stream
+from betimes.spark.slots.processor import detect_stream
 from betimes.spark.telemetry.readings import collected
 
 

@@ -8,27 +8,32 @@ operator moves rows one by one, which is why they come packed.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from betimes.host.log import Around, Entry, Head, Rebase, first_head, read_head
 from betimes.model.fitting import stored
-from betimes.spark.intake.packing import PACKED, packer, put_back
-from betimes.spark.intake.routing import ROUTE, slot_of
-from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
+from betimes.spark.intake.packing import STREAM, in_order, put_back
+from betimes.spark.intake.routing import slot_of
+from betimes.spark.intake.thinning import skew_of, to_be_fed
 from betimes.spark.job import Job
 from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.relay import Alive, key_of
-from betimes.spark.slots.rows import change_schema
 from betimes.spark.telemetry.load import told
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+    from pyspark.sql.streaming.stateful_processor import (
+        ListState,
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+        ValueState,
+    )
 
 HEAD, LOG, VOLUMES = "head", "log", "volumes"
 """The variables of the state."""
@@ -37,33 +42,37 @@ _alive = Alive()
 """The engines of this worker process. The token of an engine says whether it may be used."""
 
 
-class SlotProcessor(StatefulProcessor):
-    """Feeds the engine of a slot."""
+@lru_cache(maxsize=16)
+def _job(shipped: bytes) -> Job:
+    """A job as it was shipped, unpacked once per process."""
+    job = pickle.loads(shipped)
+    if not isinstance(job, Job):
+        raise TypeError(f"expected a Job to be shipped, got {job!r}")
+    return job
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
+class Slot:
+    """Feeds the engine of a slot, and keeps its state: the variables that its processor has."""
+
+    def __init__(
+        self,
+        shipped: bytes,
+        handle: StatefulProcessorHandle,
+        head: ValueState,
+        log: ListState,
+        volumes: MapState,
+    ) -> None:
+        self._job = _job(shipped)
         self._handle = handle
-        self._head = handle.getValueState(HEAD, "note binary")
-        self._log = handle.getListState(LOG, "entry binary")
-        self._volumes = handle.getMapState(VOLUMES, "name binary", "volume binary")
+        self._head = head
+        self._log = log
+        self._volumes = volumes
 
-    def handleInputRows(  # type: ignore[override] # frames go in, so frames come out
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
-    ) -> Iterator[pd.DataFrame]:
-        yield from self._feed(int(key[0]), in_order(rows), timerValues)
-
-    def handleExpiredTimer(
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[pd.DataFrame]:
-        del expiredTimerInfo
-        yield from self._feed(int(key[0]), [], timerValues)
-
-    def _feed(
-        self, route: int, streams: list[Packed], timers: TimerValues
+    def feed(
+        self, route: int, rows: Iterator[pd.DataFrame], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
         """Hand a batch to the engine, or only the time; store what is needed to resume."""
+        streams = in_order(row for frame in rows for row in frame[STREAM])
         job = self._job
         slot = slot_of(route, job.slots)
         note = self._head.get()
@@ -106,26 +115,11 @@ class SlotProcessor(StatefulProcessor):
         found = self._volumes.getValue((name,))
         return None if found is None else bytes(found[0])
 
-    def close(self) -> None:
-        pass
-
     def _build(self, slot: int, head: Head | None) -> LiveEngine:
         if head is None:
             return LiveEngine(self._job, slot)
         log = [bytes(entry[0]) for entry in self._log.get()]
         return LiveEngine.rebuilt(self._job, slot, head, log, self._volume)
-
-
-def in_order(frames: Iterator[pd.DataFrame]) -> list[Packed]:
-    """The streams of a slot, in order of arrival."""
-    names = Packed._fields
-    return sorted(
-        Packed(int(part), int(number), int(seen), int(highest), bytes(events), bytes(spare))
-        for frame in frames
-        for part, number, seen, highest, events, spare in zip(
-            *(frame[name] for name in names), strict=True
-        )
-    )
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -135,11 +129,3 @@ def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
 
         # In one chunk: PySpark takes such columns as they are, but not those in several.
         yield table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
-
-
-def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
-    """The changes of a stream of rows that have their slot, and perhaps numbers for types."""
-    packed = rows.mapInArrow(packer(job), PACKED)
-    return packed.groupBy(ROUTE).transformWithStateInPandas(
-        SlotProcessor(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
-    )

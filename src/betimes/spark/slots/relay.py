@@ -27,7 +27,7 @@ import msgspec
 import pyarrow as pa
 
 from betimes.host.log import ALONE, Around, Entry, Fed, Head, Rebase
-from betimes.spark.intake.packing import as_stream
+from betimes.spark.intake.streams import as_stream
 from betimes.spark.slots.live import LiveEngine
 
 MOST_ALIVE = 64
