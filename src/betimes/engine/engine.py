@@ -26,6 +26,7 @@ from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
+from betimes.engine.stored import EngineState
 from betimes.model import (
     Duration,
     OptionError,
@@ -39,6 +40,7 @@ from betimes.model.detector import DetectorError
 from betimes.model.fitting import check_format, check_identity
 from betimes.model.hints import known_options
 from betimes.model.identity import Identity
+from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 
 FORMAT = 8
@@ -395,6 +397,7 @@ class Engine:
         found = kept.get("format") if isinstance(kept, dict) else None
         instead = "start again from the beginning of the stream"
         check_format(found, FORMAT, "the checkpoint", instead)
+        kept = shaped(kept, EngineState, what)
         check_identity(self.identity(), kept["identity"], "the checkpoint", instead)
         try:
             self._changes.seq, self._ended = kept["seq"], kept["ended"]

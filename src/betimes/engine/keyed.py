@@ -15,11 +15,13 @@ from betimes.engine.budget import Budget
 from betimes.engine.load import Load, Span
 from betimes.engine.shared import Readings, SharedOrder
 from betimes.engine.stats import DetectorStats
+from betimes.engine.stored import KeysState
 from betimes.model import Duration, EventBatch, OptionError, microseconds
 from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.model.event import Event
+from betimes.model.stored import hashable, shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 
 
@@ -130,6 +132,8 @@ class KeyedOrder:
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         """Resume from what `state_of` kept."""
-        for key, state in kept["keys"]:
+        keys = shaped(kept, KeysState, "the engine")["keys"]
+        hashable([key for key, _ in keys], "the keys of the engine")
+        for key, state in keys:
             self.keys[key] = order = self._open(key)
             order.resume(loads(state, f"the checkpoint of key {key!r}"), volumes)

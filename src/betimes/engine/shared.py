@@ -26,10 +26,12 @@ from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
+from betimes.engine.stored import OrderState, StageState, check_rows
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
 from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
+from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
@@ -330,12 +332,15 @@ class SharedOrder:
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         """Resume from what `state_of` kept."""
-        self._arrived, self._newest = kept["arrived"], kept["newest"]
-        self._reporter.provisional = kept["provisional"]
+        whole = shaped(kept, OrderState, "the engine")
+        self._arrived, self._newest = whole["arrived"], whole["newest"]
+        self._reporter.provisional = whole["provisional"]
         for name, stage in self.stages.items():
             attenuation = stage.unit.attenuation
-            state = loads(kept["stages"][name], f"the checkpoint of detector {name!r}")
+            what = f"the checkpoint of detector {name!r}"
+            state: Any = shaped(loads(whole["stages"][name], what), StageState, what)
             stage.resume(state, volumes)
+            check_rows(state, stage.unit)
             stage.unit.attenuation = attenuation
             if name in self._ledgers:
                 self._ledgers[name].note(stage.tactic.outputs())

@@ -232,6 +232,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         for helper, state in zip(self._helpers, kept["helpers"], strict=True):
             if helper is not None:
                 helper.resume(state)
+        self._types.review()  # roles follow from what is known now, whatever was stored
 
     @property
     def buffer(self) -> EventBatch:
@@ -243,6 +244,12 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     def held_rows(self) -> Ints:
         """The arrival numbers of the events currently held."""
         rows: Ints = self._loop.held[kernel.ROW]
+        return rows
+
+    @property
+    def waiting_rows(self) -> Ints:
+        """The arrival numbers of those of them that were not handed out yet."""
+        rows: Ints = self.held_rows[int(self._state[kernel.RELEASED]) :]
         return rows
 
     @property

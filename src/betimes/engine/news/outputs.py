@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.news import stored
 from betimes.engine.news.digests.columns import spelled as spelled_digests
 from betimes.engine.news.digests.columns import text_column, words_of
 from betimes.engine.news.digests.kernel import Words
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
 from betimes.model.event import Event
-from betimes.model.payloads import read, written
+from betimes.model.payloads import written
 
 Ints = npt.NDArray[np.int64]
 
@@ -435,9 +436,10 @@ class Outputs(Sequence[Output]):
     def resumed(cls, kept: list[Any]) -> Outputs:
         """What `state_of` kept."""
         if len(kept) == 1:
-            return cls.of([Output(*row) for row in kept[0]]) if kept[0] else NO_OUTPUTS
-        ids, numbers, (codes, types, payload), *rest = kept
-        return cls(ids, numbers, EventBatch(numbers[TS], codes, types, read(payload)), *rest)
+            rows = stored.rows(kept[0])
+            return cls.of([Output(*row) for row in rows]) if rows else NO_OUTPUTS
+        ids, numbers, events, *rest = stored.columns(kept)
+        return cls(ids, numbers, events, *rest)
 
 
 NO_OUTPUTS = Outputs.of([])

@@ -12,6 +12,7 @@ from betimes.engine.node import Node
 from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
+from betimes.model.stored import hashable, require, shaped
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,7 +66,9 @@ class Keys:
 
     def resume(self, values: list[Any]) -> None:
         """Resume with these keys."""
-        self.values = values
+        self.values = shaped(values, list[Any], "the keys")
+        hashable(values, "the keys")
+        require(len(set(values)) == len(values), "keys are there twice")
         self._codes = {value: code for code, value in enumerate(values)}
         self._enter(self._codes)
 

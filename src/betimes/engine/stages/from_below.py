@@ -6,6 +6,7 @@ from typing import Any
 
 from betimes.engine.news.outputs import Outputs, Place
 from betimes.engine.stages.tactic import Ints
+from betimes.model.stored import Int, shaped
 
 Made = tuple[str, Place]
 """The identity of an output of another stage, and its place."""
@@ -49,7 +50,8 @@ class FromBelow:
         """Everything needed to resume elsewhere."""
         return self._waiting
 
-    def resume(self, kept: dict[int, Any]) -> None:
+    def resume(self, kept: Any) -> None:
         """Resume from what `state_of` kept."""
-        self._waiting = kept
-        self._rows = {match: row for row, (match, _) in kept.items()}
+        what = "what waits from other stages"
+        self._waiting = shaped(kept, dict[Int, tuple[str, Place]], what)
+        self._rows = {match: row for row, (match, _) in self._waiting.items()}

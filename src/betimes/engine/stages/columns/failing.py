@@ -18,6 +18,7 @@ from betimes.engine.reading.keys import Keys
 from betimes.engine.stages.columns.history import ColumnSegment
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import ColumnReplay, Ints, Setting
+from betimes.model.stored import Int, shaped
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.kernel import AT, KEY, NUMBER, TS
 
@@ -119,4 +120,4 @@ class LeftOut:
 
     def resume(self, kept: list[int]) -> None:
         """Resume from what `state_of` kept."""
-        self._numbers = set(kept)
+        self._numbers = set(shaped(kept, list[Int], "what was left out"))

@@ -16,6 +16,7 @@ from betimes.engine.stages.handed import in_order as by_time
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
+from betimes.model.stored import Int, shaped
 from betimes.model.volumes import Kept
 from betimes.patterns.kernel import ARRIVAL, KEY, NUMBER, TS
 
@@ -175,7 +176,8 @@ class ColumnSegment(msgspec.Struct):
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> ColumnSegment:
         """What `state_of` kept."""
-        stamp, start, events, own, undo, made = kept
+        shape = tuple[Int, Place, np.ndarray, np.ndarray, np.ndarray, list[Any]]
+        stamp, start, events, own, undo, made = shaped(kept, shape, "history")
         outputs = Outputs.resumed(made)
         return cls(stamp, start, events, own, undo, [outputs] if len(outputs) else [])
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from betimes.engine.reading.keys import Keys
 from betimes.model.batch import EventBatch
+from betimes.model.stored import shaped
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
 
@@ -161,5 +162,5 @@ class Interned:
 
     def resume(self, kept: tuple[list[Any], dict[str, str]]) -> None:
         """Resume from what `state_of` kept."""
-        self._values.resume(kept[0])
-        self._kinds = kept[1]
+        values, self._kinds = shaped(kept, tuple[list[Any], dict[str, str]], "compared columns")
+        self._values.resume(values)

@@ -154,7 +154,8 @@ class Store:
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader, what: str) -> None:
         """Resume from what `state_of` kept."""
-        self.next = kept["next"]
+        self.next = stored.shaped(kept["next"], stored.Int, what)
+        stored.require(0 <= self.next < 2**62, "events have no numbers")
         chunks: dict[int, list[tuple[Ints, EventBatch]]] = {}
         for kept_chunks in self._old.read(volumes, kept["events"], what):
             for at, numbers, batch in self._read(kept_chunks):
@@ -162,7 +163,8 @@ class Store:
         for at in range(max(chunks, default=-1) + 1):
             self._put_back(at, chunks.get(at, []))
         self._size = self._kept = sum(map(len, self._shelves))
-        for shelf, weight in zip(self._shelves, kept["weights"], strict=False):
+        weights = stored.shaped(kept["weights"], list[stored.Int], what)
+        for shelf, weight in zip(self._shelves, weights, strict=False):
             if isinstance(shelf, Tables):
                 shelf.weight = weight
 

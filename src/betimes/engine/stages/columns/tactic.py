@@ -47,6 +47,7 @@ from betimes.engine.stages.tactic import (
 )
 from betimes.model.arrays import ArrayBatch
 from betimes.model.event import Event
+from betimes.model.stored import Int, shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
@@ -394,4 +395,5 @@ class ColumnTactic:
         self._below.resume(kept["below"])
         self._left_out.resume(kept["left_out"])
         self._waiting.resume(*kept["waiting"])
-        self._stamp, self._passed, self._last = kept["numbers"]
+        numbers = shaped(kept["numbers"], tuple[Int, Int, Place], what)
+        self._stamp, self._passed, self._last = numbers

@@ -18,6 +18,7 @@ from betimes.engine.stages.tactic import NOTHING, Ints, Joined, Setting
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.coded import keys_of, pick
 from betimes.model.event import Event
+from betimes.model.stored import shaped
 from betimes.ordering.clock import EVERY
 
 
@@ -129,6 +130,6 @@ class RowArrivals:
         return {"waiting": self._waiting.state_of(), "below": self._below.state_of()}
 
     def _resume_arrivals(self, kept: dict[str, Any]) -> None:
-        rows, events = kept["waiting"]
-        self._waiting.resume(rows, None if events is None else EventRows(*events))
+        rows, events = shaped(kept["waiting"], tuple[Any, Any], "what waits")
+        self._waiting.resume(rows, None if events is None else EventRows.resumed(events))
         self._below.resume(kept["below"])

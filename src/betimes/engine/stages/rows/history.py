@@ -27,8 +27,10 @@ from betimes.engine.snapshots.weights import (
     weight_of_event,
     weight_of_state,
 )
+from betimes.model import stored
 from betimes.model.coded import pick
 from betimes.model.event import Event
+from betimes.model.stored import Int
 from betimes.model.volumes import Kept
 
 Ints = npt.NDArray[np.int64]
@@ -102,6 +104,23 @@ class EventRows:
     def state_of(self) -> list[Any]:
         """Everything needed to resume elsewhere."""
         return [self.ts, self.rank, self.tie, self.events, self.at, self.keys]
+
+    @classmethod
+    def resumed(cls, kept: list[Any]) -> EventRows:
+        """What `state_of` kept."""
+        what = "events of a detector"
+        shape = tuple[np.ndarray, list[Int] | None, Any, Any, np.ndarray, list[Any] | None]
+        ts, rank, tie, events, at, keys = stored.shaped(kept, shape, what)
+        count = stored.array(ts, np.int64, (None,), what).shape
+        stored.array(at, np.int64, count, what)
+        stored.require(isinstance(tie, list) == (rank is not None), f"{what} have no places")
+        if rank is None:
+            stored.array(tie, np.int64, count, what)
+        events = stored.events(events, what)
+        stored.hashable(keys or (), f"keys of {what}")
+        columns = [events, *(each for each in (rank, tie, keys) if each is not None)]
+        stored.require({(len(each),) for each in columns} == {count}, f"{what} are incomplete")
+        return cls(ts, rank, tie, events, at, keys)
 
     def key(self, row: int) -> Any:
         return None if self.keys is None else self.keys[row]

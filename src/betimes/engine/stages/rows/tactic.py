@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypedDict
 
 from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
@@ -22,6 +22,7 @@ from betimes.engine.stages.tactic import (
     Setting,
     Told,
 )
+from betimes.model.stored import Int, Place, require, shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 
 
@@ -164,15 +165,25 @@ class RowTactic(RowArrivals):
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
-        self._history.segments[:] = read_segments(
-            kept["segments"], volumes, _read, self._setting.what
-        )
-        self._history.last = kept["last"]
+        segments = read_segments(kept["segments"], volumes, _read, self._setting.what)
+        self._history.segments[:] = segments
+        self._history.last = shaped(kept["last"], Place, "the last event")
         handling = self._handling
-        handling.passed = kept["passed"]
-        handling.detectors.resume(kept["detectors"])
+        handling.passed = shaped(kept["passed"], Int, "how far time has come")
+        detectors = shaped(kept["detectors"], dict[Any, Any], "the states of detectors")
+        touched = segments[-1].undo.keys() if segments else set()
+        require(touched <= detectors.keys(), "states of detectors are missing")
+        handling.detectors.resume(detectors)
         if handling.timed:
-            handling.deadlines.arm(kept["detectors"])
+            handling.deadlines.arm(detectors)
+
+
+class _Segment(TypedDict):
+    start: Place
+    last: Place
+    columns: list[Any] | None
+    undo: list[tuple[Any, bool, Any]]
+    outputs: list[tuple[Any, list[Any]]]
 
 
 def _written(segment: RowSegment) -> dict[str, Any]:
@@ -189,9 +200,10 @@ def _written(segment: RowSegment) -> dict[str, Any]:
 
 
 def _read(state: dict[str, Any]) -> RowSegment:
+    state = shaped(state, _Segment, "history")
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
-        segment.extend(EventRows(*state["columns"]))
+        segment.extend(EventRows.resumed(state["columns"]))
     segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
     segment.outputs = {key: list(Outputs.resumed(made)) for key, made in state["outputs"]}

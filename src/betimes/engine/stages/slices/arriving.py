@@ -22,6 +22,7 @@ from betimes.model.arrays import concat, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.coded import Coded
 from betimes.model.event import Event
+from betimes.model.stored import shaped
 
 
 class SliceArrivals(Arrivals):
@@ -143,8 +144,8 @@ class SlicesArriving:
 
     def _resume_arrivals(self, kept: dict[str, Any]) -> None:
         """Resume from what `_arrivals_kept` kept."""
-        rows, events = kept["waiting"]
+        rows, events = shaped(kept["waiting"], tuple[Any, Any], "what waits")
         self._waiting.resume(rows, None if events is None else Slice.resumed(events))
         self._keys.resume(kept["keys"])
-        self._mixed, below = kept["below"]
+        self._mixed, below = shaped(kept["below"], tuple[bool, Any], "what waits")
         self._below.resume(below)

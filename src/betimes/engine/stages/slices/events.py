@@ -13,6 +13,7 @@ from betimes.engine.news.outputs import Place
 from betimes.engine.stages.from_below import Made
 from betimes.engine.stages.handed import in_order
 from betimes.engine.stages.tactic import NOTHING, Ints
+from betimes.model import stored
 from betimes.model.arrays import ArrayBatch, concat, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.coded import pick
@@ -143,8 +144,21 @@ class Slice:
 
     @classmethod
     def resumed(cls, kept: tuple[Any, ...]) -> Slice:
-        ts, codes, types, payload, *numbers = kept
-        return cls(in_arrays(EventBatch(ts, codes, tuple(types), read(payload))), *numbers)
+        """What `state_of` kept."""
+        what = "events of a detector"
+        ts, codes, types, payload, arrival, at, keys, made = stored.shaped(kept, _Kept, what)
+        batch = stored.batch(ts, codes, types, read(payload), what)
+        for column in (arrival, at):
+            stored.array(column, np.int64, ts.shape, what)
+        stored.array(keys, np.int64, ts.shape if len(keys) else (0,), what)
+        stored.require(made is None or len(made) == len(ts), f"{what} are incomplete")
+        return cls(in_arrays(batch), arrival, at, keys, made)
+
+
+_Kept = tuple[
+    np.ndarray, np.ndarray, list[str], Any, np.ndarray, np.ndarray, np.ndarray,
+    list[tuple[str, stored.Place] | None] | None,
+]  # fmt: skip
 
 
 def _made(parts: Sequence[Slice]) -> list[Made | None] | None:

@@ -27,6 +27,7 @@ from betimes.engine.stages.slices.handling import SliceHandling
 from betimes.engine.stages.slices.history import KeyHistory, SliceSegment
 from betimes.engine.stages.tactic import END, Disturbance, Moment, Replay, Setting, Told
 from betimes.model.event import Event
+from betimes.model.stored import Place, shaped
 from betimes.model.volumes import Ref, VolumeReader, VolumeWriter
 
 
@@ -175,7 +176,8 @@ class SliceTactic(SlicesArriving):
 
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
-        for key, snapshot, last, segments in kept["histories"]:
+        shape = list[tuple[Any, Any, Place, list[Any]]]
+        for key, snapshot, last, segments in shaped(kept["histories"], shape, "history"):
             history = self._handling.resume(key, snapshot)
             history.last = last
             history.segments = read_segments(segments, volumes, _read, self._setting.what)
@@ -187,7 +189,7 @@ def _written(segment: SliceSegment) -> tuple[Any, ...]:
 
 
 def _read(state: tuple[Any, ...]) -> SliceSegment:
-    start, saved, events, outputs = state
+    start, saved, events, outputs = shaped(state, tuple[Place, Any, Any, list[Any]], "history")
     segment = SliceSegment(start, saved)
     segment.extend(Slice.resumed(events))
     segment.outputs = list(Outputs.resumed(outputs))
