@@ -30,6 +30,7 @@ from benchmarks.live import local
 from benchmarks.live.course import Course, picture
 from benchmarks.live.schedule import Phase, Schedule
 from benchmarks.racing import Target
+from betimes.model import readable
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,17 +83,18 @@ def measure(live: Live, calm: float, overload: float) -> Measured:
     most = live.capacity()
     burst = Schedule([Phase(calm, 0.15 * most), Phase(5, 1.5 * most), Phase(calm, 0.15 * most)])
     bursting = checked(live, "adaptive", burst, "adaptive")
+    rows = {"capacity": rate(most)} | told_of_burst(bursting, calm)
+    say("".join(f"  {name}: {value}\n" for name, value in rows.items()))
     flood = Schedule([Phase(calm, 0.15 * most), Phase(overload, 2 * most)])
     drowning = checked(live, "adaptive", flood, "adaptive")
     buffering = checked(live, "attenuation 1", flood, 1.0)
     share = drowning.pace(calm) / buffering.pace(calm)
-    rows = {"capacity": rate(most)} | told_of_burst(bursting, calm) | {
+    rows |= {
         "overload: attenuation 1 after": seconds(drowning.backed_off_after(calm)),
         "overload: handled, adaptive": rate(drowning.pace(calm)),
         "overload: handled, attenuation 1": rate(buffering.pace(calm)),
         "overload: computing per event, both": ", ".join(
-            f"{1e6 * course.cost(calm + 1, calm + overload):.1f} us"
-            for course in (drowning, buffering)
+            seconds(course.cost(calm + 1, calm + overload)) for course in (drowning, buffering)
         ),
         "overload: resident before, at most": resident_of(drowning, calm),
     }  # fmt: skip
@@ -130,8 +132,8 @@ def told_of_burst(course: Course, calm: float) -> dict[str, str]:
             f"{seconds(usual)}, {seconds(max(m.lag for m in course.moments))}"
         ),
         "burst: lag as before, after": seconds(back),
-        "burst: computing per event, until then": (
-            "-" if back is None else f"{1e6 * course.cost(calm + 1, end + back):.1f} us"
+        "burst: computing per event, until then": seconds(
+            course.cost(calm + 1, end + (back or 0.0))
         ),
         "burst: latency before, during, at the end": ", ".join(
             seconds(course.latency(*span))
@@ -151,7 +153,7 @@ def rate(events: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+    return "-" if value is None else readable(1e6 * value)
 
 
 if __name__ == "__main__":

@@ -40,19 +40,17 @@ class Course:
 
     def pace(self, since: float = 0.0) -> float:
         """Events per second, from the end of the first batch on: in that one, things start."""
-        first, last = self._ends(since)
-        return (last.fed - first.fed) / max(last.at - first.at, 1e-6)
+        found = self.during(since, inf)
+        if len(found) < 2:
+            raise ValueError(f"expected two batches after {since:g} s, got {len(found)}")
+        return (found[-1].fed - found[0].fed) / (found[-1].at - found[0].at)
 
-    def cost(self, begin: float, end: float) -> float:
-        """Seconds of computing per event; unlike the pace, other processes hardly change it."""
-        first, last = self._ends(begin, end)
-        return (last.cpu - first.cpu) / max(last.fed - first.fed, 1)
-
-    def _ends(self, begin: float, end: float = inf) -> tuple[Moment, Moment]:
+    def cost(self, begin: float, end: float) -> float | None:
+        """Seconds of computing per event, if known; other processes hardly change it."""
         found = self.during(begin, end)
-        if not found:
-            raise ValueError(f"nothing was done from {begin:g} s to {end:g} s")
-        return found[0], found[-1]
+        if not found or found[-1].fed == found[0].fed or not found[-1].cpu:
+            return None
+        return (found[-1].cpu - found[0].cpu) / (found[-1].fed - found[0].fed)
 
     def backed_off_after(self, time: float) -> float | None:
         """Seconds until the attenuation was 1."""
