@@ -52,6 +52,7 @@ RULES = (
     Rule("docs", "*.md", "a page per topic"),
     Rule("docs/images", "*.png", "pictures in the pages"),
     Rule("examples", "*.py", "examples that run"),
+    Rule("examples", "*.toml", "job files that run what an example defines"),
     Rule("examples/job", "*.toml", "example job files"),
     Rule("examples/job", "*.py", "what the example job files import"),
     Rule("tools", "*.py", "what the Makefile runs"),

@@ -22,6 +22,7 @@ from betimes.transactions.predictors import (
     static_keys,
 )
 from tests.engine.material import share
+from tests.transactions import interleavings
 from tests.transactions.material import PAYLOADS, execute
 from tests.transactions.test_book import check, events_of
 
@@ -144,3 +145,8 @@ def test_bad_predictors_are_named(bad: Any) -> None:
         checked_predictor(bad)
     with pytest.raises(OptionError, match="horizon"):
         horizon(0)
+
+
+def test_interleavings_from_numbers_run(capsys: pytest.CaptureFixture[str]) -> None:
+    interleavings.main(["--runs", "60"])
+    assert "60 interleavings" in capsys.readouterr().out

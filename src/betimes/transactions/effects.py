@@ -86,21 +86,38 @@ def same(one: Found, other: Found) -> bool:
     """Whether two values are equal, also in type, at any depth."""
     if len(one) != 1 or len(other) != 1:
         return one == other
-    mine, yours = one[0], other[0]
+    return _same(one[0], other[0])
+
+
+def _same(mine: Any, yours: Any) -> bool:
     if mine is yours:
         return True
-    if type(mine) is not type(yours):
+    kind = type(mine)
+    if kind is not type(yours):
         return False
-    if type(mine) in (int, str, bool, bytes):
+    if kind in (int, str, bool, bytes):
         return bool(mine == yours)
-    if type(mine) is float:
+    if kind is float:
         return repr(mine) == repr(yours)  # -0.0 is not 0.0, and NaN is NaN
+    if kind in (list, tuple):
+        return len(mine) == len(yours) and all(map(_same, mine, yours))
+    if kind is dict:
+        return len(mine) == len(yours) and all(map(_same, mine.items(), yours.items()))
     return dumps(mine, "a value") == dumps(yours, "a value")
 
 
 def own(value: Any) -> Any:
     """A value that nobody else can change."""
-    return value if type(value) in _ATOMS else copy.deepcopy(value)
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list:
+        return [own(item) for item in value]
+    if kind is tuple:
+        return value if _ATOMS.issuperset(map(type, value)) else tuple(map(own, value))
+    if kind is dict:
+        return {own(key): own(item) for key, item in value.items()}
+    return copy.deepcopy(value)
 
 
 def is_mutable(value: Any) -> bool:
@@ -120,7 +137,7 @@ def checked_value(value: Any, key: Any) -> Any:
             f"the value at state key {key!r} is not data, but {value!r}; keep numbers, text, "
             "containers and arrays in a state"
         ) from None
-    return copy.deepcopy(value)
+    return own(value)
 
 
 def checked_key(key: Any) -> Any:
