@@ -187,8 +187,11 @@ def test_rows_that_have_not_arrived_come_with_the_ones_before_them(
     monkeypatch.setattr(files, "_READ_ROWS", chunk)
     (tmp_path / "events").mkdir()
     for name, arrived in {"a": one, "b": other}.items():
-        columns = {"ts": [7] * 3, "type": ["A"] * 3, "arrived": arrived, "row": [0, 1, 2]}
-        pq.write_table(pa.table(columns | {"host": [name] * 3}), tmp_path / "events" / name)
+        columns: dict[str, list[Any]] = {
+            "ts": [7] * 3, "type": ["A"] * 3, "arrived": arrived, "row": [0, 1, 2],
+            "host": [name] * 3,
+        }  # fmt: skip
+        pq.write_table(pa.table(columns), tmp_path / "events" / name)
     found = []
     for table, _ in source(tmp_path, 10, 'arrival = "arrived"').batches(Position(), 10):
         found += list(zip(table["host"].to_pylist(), table["row"].to_pylist(), strict=True))

@@ -125,5 +125,5 @@ def keys_of(rows: pa.Table, time: str, arrival: str | None, unit: str | None) ->
         # NaN is neither before nor after anything, so merging would never get past it.
         column = pc.if_else(pc.is_nan(column), None, column)
     elif pa.types.is_integer(column.type):
-        lowest = np.iinfo(column.type.to_pandas_dtype()).min
+        lowest = np.iinfo(str(column.type)).min
     return np.asarray(column.fill_null(lowest).to_numpy())
