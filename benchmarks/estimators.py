@@ -11,6 +11,10 @@ streams, this prints
 The streams are drawn at random, with delays from milliseconds to hours, and with the recordings of
 phones if they are there. A stream on which even `largest`, which never lets go of a delay, has half
 of `max_late` late events is drawn again: its delays grow too fast for anything to be learned.
+
+`--twins` shows why no policy can do better than that on every stream: two streams that are the same
+up to a point, so that whatever knows only the past waits as long in both. In one of them, half of
+the devices are offline from there on, for a minute.
 """
 
 from __future__ import annotations
@@ -210,6 +214,17 @@ def draw(
             return recording, best
 
 
+def twins(rng: np.random.Generator) -> tuple[Recording, Recording]:
+    """Ten events per second, delayed by about a second; in the second stream there is an outage."""
+    n, start, length = 10_000, 5_000, 600
+    ts = np.cumsum(rng.exponential(0.1 * SECOND, n))
+    usual = rng.exponential(SECOND, n)
+    offline = np.arange(start, start + length, 2)
+    longer = usual.copy()
+    longer[offline] = np.maximum(usual[offline], ts[start + length] - ts[offline])
+    return Recording.of("calm", ts, usual), Recording.of("with an outage", ts, longer)
+
+
 # Results
 
 
@@ -261,6 +276,23 @@ def compare(streams: int, seed: int, max_late: float, *, each: bool) -> Table:
     return table
 
 
+def compare_twins(seed: int, max_late: float) -> Table:
+    calm, outage = twins(np.random.default_rng(seed))
+    best, needed = best_fixed(calm, max_late), best_fixed(outage, max_late)
+    table = Table("slack", title=f"twins, max_late {max_late:g}, seed {seed}", title_justify="left")
+    for name in ("calm: wait", "calm: late", "outage: late"):
+        table.add_column(name, justify="right")
+    fixed = {f"{times} x the best of the calm one": times * best for times in (1, 2, 4)}
+    fixed["the best of the other one"] = needed
+    yardstick = run(calm, best, max_late).wait
+    slacks: dict[str, str | Duration] = {**{name: name for name in SLACKS}, **fixed}
+    for label, slack in slacks.items():
+        quiet, loud = run(calm, slack, max_late), run(outage, slack, max_late)
+        shares = (each.share / max_late for each in (quiet, loud))
+        table.add_row(label, f"{quiet.wait / yardstick:.2f}", *(f"{share:.2f}" for share in shares))
+    return table
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -268,7 +300,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-late", type=float, default=0.01, metavar="SHARE")
     parser.add_argument("--each", action="store_true", help="a row per stream, too")
+    parser.add_argument("--twins", action="store_true", help="what nobody can know beforehand")
     options = parser.parse_args(arguments)
+    if options.twins:
+        Console().print(compare_twins(options.seed, options.max_late))
+        return
     Console().print(compare(options.streams, options.seed, options.max_late, each=options.each))
 
 

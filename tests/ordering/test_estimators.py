@@ -22,6 +22,7 @@ from benchmarks.estimators import (
     draw,
     recorded,
     run,
+    twins,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,3 +191,16 @@ def test_a_window_that_does_not_fit_is_refused(damage: Any) -> None:
     damage(state["loop"])
     with pytest.raises(CheckpointError):
         OrderingUnit(clock="*", slack="quantile").resume(state)
+
+
+def test_no_policy_is_prepared_for_what_never_happened() -> None:
+    """Two streams that begin alike: what is enough in one is far too much in the other."""
+    calm, outage = twins(np.random.default_rng(1))
+    known = 4_800
+    assert (calm.ts[:known] == outage.ts[:known]).all()
+    assert (calm.arrival[:known] == outage.arrival[:known]).all()
+    for slack in ("quantile", "decaying", "largest"):
+        assert run(calm, slack, MAX_LATE).share <= MAX_LATE
+        assert run(outage, slack, MAX_LATE).share > 2 * MAX_LATE
+    best, needed = best_fixed(calm, MAX_LATE), best_fixed(outage, MAX_LATE)
+    assert run(calm, needed, MAX_LATE).wait > 5 * run(calm, best, MAX_LATE).wait
