@@ -77,17 +77,9 @@ class Run:
     sources: list[Any] = field(default_factory=list)
 
     def expected(self) -> Counter[tuple[str, int, str]]:
-        """The truth. If keys have their own time, each ends with its own last event."""
-        by, advance = self.options.get("by"), self.advance
-        if advance or self.options.get("order") != "key":
-            return oracle(self.hierarchy, self.stream, by=by, advance=advance)
-        keys: dict[Any, list[Event]] = {}
-        for event in self.stream:
-            keys.setdefault(event["k"], []).append(event)
-        found: Counter[tuple[str, int, str]] = Counter()
-        for events in keys.values():
-            found += oracle(self.hierarchy, events, advance=False)
-        return found
+        """The truth."""
+        options = {name: self.options[name] for name in ("by", "order") if name in self.options}
+        return oracle(self.hierarchy, self.stream, advance=self.advance, **options)
 
 
 def run_of(number: int, seed: int) -> Run:

@@ -302,3 +302,13 @@ def test_what_the_end_completes_says_so(compiled: bool, count: int) -> None:
     assert {change.cause for change in changes} == {"the end of the stream"}
     assert set(changes.to_arrow()["cause"].to_pylist()) == {"the end of the stream"}
     assert len(changes) == count
+
+
+def test_with_order_by_key_each_key_ends_with_its_last_event() -> None:
+    stream = [Event("A", ts, {"k": key}) for key, ts in (("a", 0), ("b", 5), ("a", 30), ("b", 9))]
+    for order, found in (("shared", 3), ("key", 1)):
+        engine = Engine(hierarchy(), by="k", order=order)
+        changes = [*engine.feed(stream), *engine.finish(advance=False)]
+        expected = oracle(hierarchy(), stream, by="k", order=order, advance=False)
+        assert fold(changes) == expected
+        assert expected.total() == found

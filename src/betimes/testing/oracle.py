@@ -11,7 +11,7 @@ import msgspec
 from betimes.engine import Hierarchy
 from betimes.engine.node import Node
 from betimes.model import Derived, Event, EventBatch
-from betimes.model.change import content
+from betimes.model.change import THE_END, content
 from betimes.model.hints import known_options
 
 Placed = tuple[tuple[int, int, Any], Event, Any]
@@ -23,11 +23,13 @@ def oracle(
     events: Iterable[Event],
     *,
     by: str | None = None,
+    order: str = "shared",
     advance: bool = True,
 ) -> Counter[tuple[str, int, str]]:
     """What the hierarchy detects if the events arrive in perfect order, in the form of `fold`.
 
-    At the end, time moves past every open window; with `advance=False`, it stays at the last event.
+    At the end, time moves past every open window; with `advance=False`, it stays at the last event:
+    with `order="key"`, that is the last event of each key.
 
     >>> def fast(event):
     ...     if event["v"] > 5:
@@ -41,7 +43,10 @@ def oracle(
         ((event.ts, 0, seq), event, None if by is None else event.payload[by])
         for seq, event in enumerate(events)
     ]
-    end = 2**63 - 1 if advance else max((place[0] for place, *_ in known), default=-1)
+    ends: dict[Any, int] = {}
+    for (ts, _, _), _, group in known:
+        mine = group if order == "key" else None
+        ends[mine] = THE_END if advance else max(ts, ends.get(mine, -1))
     nodes = {node.name: node for node in hierarchy}
     found: Counter[tuple[str, int, str]] = Counter()
     for name, level in hierarchy.levels().items():
@@ -66,6 +71,7 @@ def oracle(
                     tie = (name, encoded(key), cause, n)
                 made.append(((output.ts, level, tie), output, group))
         for key, detector in detectors.items() if node.maker.timed else ():
+            end = ends[key[0] if order == "key" else None]
             for cause, n, output in run_out(detector, end, key):
                 made.append(((output.ts, level, (name, cause, n)), output, key[0]))
         found.update(content(event) for _, event, _ in made)
