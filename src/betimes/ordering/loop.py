@@ -127,6 +127,10 @@ class Loop:
         self._links = np.empty((2, _ROOM), np.int64)
         self._work = np.empty((6, _ROOM), np.int64)
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
+        self._room = self._width = _ROOM
+        """How many events fit into the buffer, and how many a batch may have."""
+        self._spreads = policy.margin > 0
+        """Whether the loop keeps every delay."""
         self.clocks = None if quiet is None else Clocks(quiet, state, floats, self.window)
 
     @property
@@ -160,7 +164,8 @@ class Loop:
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
         if n > _CHUNK and not self.state.item(kernel.LOOK):
             return self._run_in_chunks(types, ts, codes, heads, origin)
-        self._make_room(n)
+        if self._end + n > self._room or n > self._width or self._spreads:
+            self._make_room(n)
         out, side = self._out, self._side
         released, replayed, settled, rejected, late = self._feed(
             types, ts, codes, heads, origin, out, 0
@@ -367,13 +372,15 @@ class Loop:
                 self._buffer = np.empty((3, room), np.int64)
                 self._out = np.empty((3, 4, room), np.int64)
                 self._links = np.empty((2, room if self._quantile else 1), np.int64)
+                self._room = room
             self._buffer[:, :size] = held
             self.state[kernel.HEAD] = 0
             self._end = size
         if n > self._work.shape[1]:
             self._work = np.empty((6, n), np.int64)
             self._side = np.empty((2, n + kernel.CONFIRM), np.int64)
-        if self.policy.margin > 0:
+            self._width = n
+        if self._spreads:
             waiting = int(self.state[kernel.WAITING]) + n
             if waiting > len(self.waiting):
                 self.waiting = np.append(self.waiting, np.empty(waiting, np.int64))
