@@ -74,7 +74,8 @@ class ArrayBatch(EventBatch):
 
     def take(self, rows: npt.NDArray[np.intp] | Ints) -> ArrayBatch:
         arrays = {name: array.take(rows) for name, array in self.arrays.items()}
-        return ArrayBatch(self.ts[rows], self.codes[rows], self.types, arrays, self.schema)
+        ts, codes = self.ts.take(rows), self.codes.take(rows)
+        return ArrayBatch(ts, codes, self.types, arrays, self.schema)
 
     def part(self, start: int, stop: int) -> ArrayBatch:
         arrays = {name: array[start:stop] for name, array in self.arrays.items()}

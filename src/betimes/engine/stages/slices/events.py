@@ -86,10 +86,10 @@ class Slice:
 
     def take(self, rows: Ints) -> Slice:
         made = None if self.made is None else pick(self.made, rows.tolist())
-        codes = self.codes[rows] if len(self.codes) else self.codes
-        arrival = self.arrival[rows]
+        codes = self.codes.take(rows) if len(self.codes) else self.codes
+        arrival = self.arrival.take(rows)
         # While events wait, nobody knows when they will be released.
-        at = arrival if self.at is self.arrival else self.at[rows]
+        at = arrival if self.at is self.arrival else self.at.take(rows)
         return Slice(self.batch.take(rows), arrival, at, codes, made)
 
     def pick(self, rows: Ints) -> Slice:
