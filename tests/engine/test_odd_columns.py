@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -248,3 +249,34 @@ def test_an_event_keeps_its_columns_whatever_it_is_handed_over_with(
     events = [event for each in stream for event in EventBatch.from_arrow(each)]
     sent = [Event("echo", event.ts, event.payload) for event in events if event.type == "A"]
     assert fold([*changes, *engine.finish()]) == Counter(map(content, sent))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "A.v == B.ts",
+        "A.ts != B.v",
+        "A.v == B.w and abs(A.v) == B.v",
+        "A.w == B.v and (A.w == B.w or A.v < B.v)",
+        "A.flag or B.v > A.v",
+        "not A.flag or A.v == B.v",
+        "A.flag != B.flag or not B.flag and A.flag",
+    ],
+)
+def test_columns_that_are_compared_are_kept_alike(where: str) -> None:
+    """Columns of any kind may be compared with columns that must be numbers, or be conditions."""
+    chance = Random(5)
+    events = [
+        Event(chance.choice("AB"), row // 4, {
+            "v": chance.randint(0, 9), "w": 9 - chance.randint(0, 9),
+            "flag": chance.choice([False, True, None]) if row else True,
+        })
+        for row in range(60)
+    ]  # fmt: skip
+    hierarchy = Hierarchy(clock="*")
+    hierarchy.add(pattern("A B", where=where, emits="pair", select={"a": "A.ts"}, within=60))
+    expected = oracle(hierarchy, events)
+    assert expected
+    for form in (events, EventBatch.from_rows(events).to_arrow()):
+        engine = Engine(hierarchy, attenuation=1.0)
+        assert fold([*engine.feed(form), *engine.finish()]) == expected

@@ -206,6 +206,7 @@ class Program:
                 config[kernel.STRICT] |= 1 << state
             places[step.name] = state
             state += 1
+        self._spread_numbers()
         self._tests = tuple(tests)
         self._types: dict[tuple[str, ...], tuple[Ints, Flags, list[tuple[_Test, Flags]]]] = {}
         self.programs = np.array(programs, np.int64).reshape(-1, 3).T.copy()
@@ -307,22 +308,28 @@ class Program:
 
     def _note_needs(self, exprs: list[Expr], row: int, bit: int, places: dict[str, int]) -> None:
         """Record which events must have which columns, and of which kind."""
-        for expr in exprs:
-            for node, _ in walk(expr):
-                match node:
-                    case Compare("==" | "!=", left, right):
-                        names = [_name(side) for side in (left, right)]
-                        if None not in names:
-                            self.pairs.add((str(names[0]), str(names[1])))
-                        else:
-                            self.numeric.update(column for column in names if column is not None)
-                    case Column(name):
-                        self.needs.setdefault(name, [0, 0])[row] |= bit
-                    case StepColumn(step, name):
-                        self.needs.setdefault(name, [0, 0])[0] |= 1 << places[step]
-                    case Compare() | Arithmetic() | Negative() | Call() | In():
-                        operands = map(_name, children(node))
-                        self.numeric.update(column for column in operands if column is not None)
+        for node, _ in walk(And(tuple(exprs))):
+            match node:
+                case Compare("==" | "!=", left, right):
+                    names = [_name(side) for side in (left, right)]
+                    if None not in names:
+                        self.pairs.add((str(names[0]), str(names[1])))
+                    else:
+                        self.numeric.update(column for column in names if column is not None)
+                case Column(name):
+                    self.needs.setdefault(name, [0, 0])[row] |= bit
+                case StepColumn(step, name):
+                    self.needs.setdefault(name, [0, 0])[0] |= 1 << places[step]
+                case Compare() | Arithmetic() | Negative() | Call() | In() | And() | Or() | Not():
+                    operands = map(_name, children(node))
+                    self.numeric.update(column for column in operands if column is not None)
+
+    def _spread_numbers(self) -> None:
+        """Both sides of an equality are kept alike: as numbers if one of them has to be."""
+        numeric, pairs = self.numeric | {"ts"}, [pair for pair in self.pairs if len({*pair}) == 2]
+        while alone := [pair for pair in pairs if len(numeric.intersection(pair)) == 1]:
+            numeric.update(*alone)
+        self.numeric = numeric.intersection(self.columns)
 
     def _column(self, name: str) -> int:
         if name not in self.columns:
