@@ -53,7 +53,10 @@ class StageState(TypedDict):
     certain_below: list[Int]
     newest: Int
     failures: tuple[dict[tuple[Any, Place], str], set[tuple[Any, Place]]]
-    counts: tuple[Int, Int, Int, Int, Int, Int, Int, Int, float, float, Int, Int, Int, Int]
+    counts: tuple[
+        Int, Int, Int, Int, Int, Int, Int, Int, float, float, Int, Int, Int, Int, str,
+        dict[str, float],
+    ]  # fmt: skip
     tactic: dict[str, Any]
 
 
