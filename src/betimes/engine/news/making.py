@@ -43,6 +43,10 @@ FEW = 8
 """Fewer outputs than this should be rows: columns have a price of their own."""
 
 
+_MOST = 2**63 - 1
+"""Beyond this, an array cannot hold it: what is made at the end of the stream has no head start."""
+
+
 class OutputMaker:
     """Makes the outputs of one detector."""
 
@@ -74,7 +78,7 @@ class OutputMaker:
         # By position: this runs for every output, and keywords would take a third of the time.
         return Output(
             f"{base}-{copy}" if copy else base, event, (event.ts, self._level, tie), cause,
-            cause_type, at, clock, slack, early if early > 0 else 0,
+            cause_type, at, clock, slack, early if 0 < early <= _MOST else 0,
             self._group_of(key) if self._grouped else None, key, copy,
         )  # fmt: skip
 
@@ -174,7 +178,7 @@ class OutputMaker:
             early = cause[0] + slack - clock
             outputs.append(Output(
                 f"{base}-{copy}" if copy else base, event, (event.ts, level, (name, cause, n)),
-                cause, kind, seen, clock, slack, early if early > 0 else 0,
+                cause, kind, seen, clock, slack, early if 0 < early <= _MOST else 0,
                 self._group_of(keys[code]) if grouped else None, code, copy,
             ))  # fmt: skip
         return Outputs.of(outputs, digests)
