@@ -1,0 +1,1 @@
+"""Windows: aggregates without Python, and a heavy operator that many instances share."""
