@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.outputs import CAUSE, COPY, Outputs
+from betimes.engine.news.outputs import CAUSE, Outputs
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,10 +26,12 @@ def made_again(old: Outputs, new: Outputs) -> tuple[Ints, Ints]:
 
 
 def _by_digest(old: Outputs, new: Outputs) -> tuple[Ints, Ints] | None:
-    """The same without spelling any; None if numbers do not say everything."""
+    """The same without spelling any; None if numbers do not say everything, or few are spelled."""
+    if old.made_one_by_one and new.made_one_by_one:
+        return None
     if old.ties is None or new.ties is None:
         return None
-    if old.numbers[COPY].any() or new.numbers[COPY].any():
+    if old.copied or new.copied:
         return None
     first = old.digests[0]
     order = first.argsort()

@@ -275,11 +275,11 @@ class OutputMaker:
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
         if isinstance(outputs, Outputs) and (not outputs.made_one_by_one or self.copies.tabled):
-            numbers = outputs.numbers[COPY]
-            if not numbers.any():
+            if not outputs.copied:
                 self.copies.free_all(outputs.digests)
                 return
-            for base, copy in zip(outputs.bases, numbers.tolist(), strict=True):
+            numbers = outputs.numbers[COPY].tolist()
+            for base, copy in zip(outputs.bases, numbers, strict=True):
                 self.copies.free(base, copy)
             return
         for output in outputs:

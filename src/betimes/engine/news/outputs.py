@@ -289,7 +289,14 @@ class Outputs(Sequence[Output]):
     @property
     def bases(self) -> list[str]:
         """The digests of their contents."""
-        return [match[:24] for match in self.ids] if self.numbers[COPY].any() else self.ids
+        return [match[:24] for match in self.ids] if self.copied else self.ids
+
+    @property
+    def copied(self) -> bool:
+        """Whether any of them has the same content as another output."""
+        if self._rows is not None:
+            return any(row.copy for row in self._rows)
+        return bool(self.numbers[COPY].any())
 
     @property
     def made_one_by_one(self) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from betimes.engine.news.outputs import Outputs, Place
+from betimes.engine.news.outputs import NO_OUTPUTS, Outputs, Place
 from betimes.engine.snapshots.weights import MADE
 from betimes.engine.stages.handed import in_order as by_time
 from betimes.engine.stages.tactic import Ints
@@ -135,14 +135,11 @@ class ColumnSegment(msgspec.Struct):
         """Outputs of these keys are no longer held; return them."""
         gone, left = [], []
         for outputs in self.outputs:
-            mine = todo[outputs.keys]
-            if not mine.any():
-                left.append(outputs)
-            elif mine.all():
-                gone.append(outputs)
-            else:
-                gone.append(outputs.pick(np.flatnonzero(mine)))
-                left.append(outputs.pick(np.flatnonzero(~mine)))
+            mine, others = _by_key(outputs, todo)
+            if len(mine):
+                gone.append(mine)
+            if len(others):
+                left.append(others)
         self.outputs = left
         return gone
 
@@ -192,3 +189,14 @@ class ColumnSegment(msgspec.Struct):
             events = events.copy()
             events[ARRIVAL] = (self.stamp << 32) + np.arange(low, self.events.shape[1])
         return events
+
+
+def _by_key(outputs: Outputs, wanted: npt.NDArray[np.bool_]) -> tuple[Outputs, Outputs]:
+    """Those whose keys are wanted, and the others; few are looked at one by one."""
+    if outputs.made_one_by_one:
+        mine = [row for row in outputs.rows if wanted.item(row.key)]
+        if not mine:
+            return NO_OUTPUTS, outputs
+        return Outputs.of(mine), Outputs.of([r for r in outputs.rows if not wanted.item(r.key)])
+    flags = wanted[outputs.keys]
+    return outputs.pick(np.flatnonzero(flags)), outputs.pick(np.flatnonzero(~flags))
