@@ -74,10 +74,9 @@ class Types:
         return role | kernel.CLOCK if moves else role
 
     def review(self) -> None:
-        """Another type has become the clock: roles are given again, and delays are different."""
+        """Give roles again: another type may have become the clock."""
         for code, name in enumerate(self.names):
             self.table[kernel.ROLE, code] = self._role(name)
-        self.forget_delays()
 
     @property
     def delays(self) -> dict[str, int]:

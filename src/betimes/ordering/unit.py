@@ -437,6 +437,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             ts, codes, *more = self._learner.drain(REVIEW)
             if self._learner.choose(ts, codes, self._types.names):
                 self._types.review()
+                self._types.forget_delays()
                 skew = int(self._state[kernel.MAX_SKEW])
                 anew = Loop(self._loop.policy, skew, self._start.slack, quiet=self._quiet)
                 table, (heads, *origin) = self._types.table.copy(), more
