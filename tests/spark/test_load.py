@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.live import spark as live
-from benchmarks.live.local import truth
-from benchmarks.live.schedule import Phase, Schedule
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -114,10 +111,3 @@ def test_workers_hear_how_busy_the_query_is(spark: SparkSession, tmp_path: Path)
     assert all(busy is not None and 0 <= float(busy) <= 1 for busy, _ in heard[1:])
     assert spark.conf.get(SHARING, None) is None
     assert spark.conf.get(BUSY, None) is None, "the session of the user stays as it was"
-
-
-def test_a_live_stream_with_a_burst_loses_nothing(spark: SparkSession) -> None:
-    schedule = Schedule([Phase(2.0, 500.0), Phase(2.0, 20_000.0)])
-    course, standing = live.run(spark, "adaptive", schedule, "adaptive")
-    assert course.moments[-1].fed == schedule.events
-    assert standing == truth(schedule, schedule.events)
