@@ -216,7 +216,7 @@ class ChangeBatch(Sequence[Change]):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
         parts: Parts = self.parts
         if not len(self):
-            return _EMPTY
+            return _SCHEMA.empty_table()
         if all(isinstance(part, list) or len(part.ids) < _MANY for part in parts):
             # Each call of Arrow's has a price: few rows are written together.
             rows = self._all()
@@ -329,7 +329,6 @@ _SCHEMA = pa.schema(
         for name in Change.__struct_fields__
     ]
 )
-_EMPTY = _SCHEMA.empty_table()
 _PAYLOAD = Change.__struct_fields__.index("payload")
 _GETTERS = [(attrgetter(field.name), field.type) for field in _SCHEMA if field.name != "payload"]
 

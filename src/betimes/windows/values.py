@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
@@ -85,6 +84,8 @@ class Expressions:
             return None
         whole = pa.types.is_integer(column.type)
         if whole:
+            import pyarrow.compute as pc  # slow to load
+
             ends = pc.min_max(column)
             low, high = ends["min"].as_py(), ends["max"].as_py()
             if low is not None and not (low > -EXACT and high < EXACT):

@@ -294,9 +294,8 @@ class Outputs(Sequence[Output]):
     @property
     def copied(self) -> bool:
         """Whether any of them has the same content as another output."""
-        if self._rows is not None:
-            return any(row.copy for row in self._rows)
-        return bool(self.numbers[COPY].any())
+        rows = self._rows
+        return bool(self.numbers[COPY].any() if rows is None else any(row.copy for row in rows))
 
     @property
     def made_one_by_one(self) -> bool:
