@@ -18,7 +18,6 @@ import pyarrow as pa
 from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
-from betimes.patterns.columns import numbers
 from betimes.patterns.expressions import parse
 from betimes.patterns.syntax import Column as Named
 from betimes.windows.aggregates import Column
@@ -79,6 +78,8 @@ class Expressions:
             if values.dtype.kind == "f":
                 return values.astype(np.float64, copy=False), False
             return (values.astype(np.float64), True) if _is_exact(values) else None
+        from betimes.patterns.columns import numbers  # loads pyarrow.compute
+
         column = numbers(expr, batch)
         if column is None:
             return None

@@ -294,8 +294,7 @@ class Outputs(Sequence[Output]):
     @property
     def copied(self) -> bool:
         """Whether any of them has the same content as another output."""
-        rows = self._rows
-        return bool(self.numbers[COPY].any() if rows is None else any(row.copy for row in rows))
+        return bool(self.numbers[COPY].any()) if self._rows is None else any(r.copy for r in self)
 
     @property
     def made_one_by_one(self) -> bool:
