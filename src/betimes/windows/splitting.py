@@ -27,6 +27,7 @@ import msgspec
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Place
 from betimes.model.event import Event
+from betimes.model.stored import require
 from betimes.windows.cutting import Span, cutter
 from betimes.windows.messages import ADD, CLOSE, DEL, EVENT, NOTCLOSE, OPEN, Closing, Message
 
@@ -399,6 +400,8 @@ class KeySplitter:
         self.entries = [Entry(*entry) for entry in kept["entries"]]
         self.failed = {entry[0]: Entry(*entry) for entry in kept["failed"]}
         self.cuts = [_read(cut) for cut in kept["cuts"]]
+        numbers = (number for cut in self.cuts for number in (cut.number, cut.id, cut.instance))
+        require(all(type(number) is int for number in numbers), "windows have no numbers")
         self.open = {number: self.cuts[row] for number, row in kept["open"]}
         self.saves = [Save(a, k, [self.cuts[row] for row in rows]) for a, k, rows in kept["saves"]]
         self.last = kept["last"]
