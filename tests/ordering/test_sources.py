@@ -80,6 +80,7 @@ def test_neither_cuts_nor_restarts_show(
         assert facts(cuts) == facts(singly)
         assert parts.stats.sources == whole.stats.sources
         assert parts.stats.waits_for == whole.stats.waits_for
+        assert parts.stats.delays == whole.stats.delays
         assert [e.ts for e in parts.buffer] == [e.ts for e in whole.buffer]
 
 
@@ -94,6 +95,26 @@ def test_a_single_source_is_like_none(
     if stream:
         assert facts([one.feed(part) for part in parts]) == facts([none.feed(p) for p in parts])
     assert one.stats.largest_delay == none.stats.largest_delay
+    assert one.stats.delays == none.stats.delays
+
+
+@settings(max_examples=200)
+@given(st.data(), sourced(), st.sampled_from(["A", "*"]))
+def test_delays_by_type_are_those_of_the_sources_alone(
+    data: st.DataObject, stream: list[Event], clock: str
+) -> None:
+    # With the first event of each source being a clock event, its clock is what leads it.
+    stream = [Event("A", 0, {"p": name}) for name in SOURCES] + stream
+    unit = OrderingUnit(clock=clock, source="p", max_skew=None, quiet=None)
+    for part in data.draw(cut(stream)):
+        unit.feed(part)
+    expected: dict[str, int] = {}
+    for name in SOURCES:
+        alone = OrderingUnit(clock=clock, max_skew=None)
+        alone.feed([event for event in stream if event["p"] == name])
+        for type, delay in alone.stats.delays.items():
+            expected[type] = max(expected.get(type, 0), delay)
+    assert unit.stats.delays == expected
 
 
 @settings(max_examples=200)
@@ -188,6 +209,35 @@ def test_a_jump_is_judged_by_its_own_source() -> None:
     assert not any(len(answer.rejected) for answer in answers)
     unit.feed(ab(("x", 900)))
     assert [e.ts for e in unit.feed(ab(("x", 520))).rejected] == [900]
+
+
+@pytest.mark.parametrize("cuts", [1, 12])
+@pytest.mark.parametrize("attenuation", [1.0, 0.0])
+def test_a_suspect_that_another_source_has_confirmed_is_not_rejected(
+    cuts: int, attenuation: float
+) -> None:
+    """It has settled when another source has got that far; it cannot be rejected as well."""
+    stream = ab(
+        ("x", 0), ("x", 0), ("y", 41), ("y", 41), ("z", 41), ("z", 41), ("z", 41), ("y", 41)
+    )
+    unit = OrderingUnit(
+        clock="A", source="p", max_skew=40, quiet=20, slack=0, attenuation=attenuation
+    )
+    size = len(stream) // min(cuts, len(stream))
+    for low in range(0, len(stream), size):
+        unit.feed(stream[low : low + size])
+    unit.finish()
+    assert (unit.stats.settled, unit.stats.rejected) == (len(stream), 0)
+
+
+def test_a_suspect_that_time_has_passed_is_not_rejected() -> None:
+    stream = [Event("A", 0), Event("A", 1), Event("A", 99), Event(TICK, 100), Event("A", 101)]
+    for size in (1, len(stream)):
+        unit = OrderingUnit(clock="A", max_skew=40, slack=0)
+        for low in range(0, len(stream), size):
+            unit.feed(stream[low : low + size])
+        unit.finish()
+        assert (unit.stats.settled, unit.stats.rejected) == (4, 0)
 
 
 def test_events_must_have_a_source() -> None:

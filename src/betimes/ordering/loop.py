@@ -21,6 +21,9 @@ _ROOM = 64
 _CHUNK = 8192
 """Large batches at attenuation 1 run in pieces of this size, whose columns fit the CPU cache."""
 
+_LONG = 4096
+"""Shorter columns are copied faster than lent."""
+
 NOTHING: Ints = np.empty((4, 0), np.int64)
 NOBODY: Ints = np.empty(0, np.int64)
 
@@ -113,9 +116,10 @@ class Loop:
         ):  # fmt: skip
             state[field] = kernel.NEVER
         state[kernel.OLDEST_WAITING] = state[kernel.OLDEST_NOTICE] = kernel.FAR
-        self._quantile = policy.name == "quantile"
+        self.compares = policy.name == "quantile"
+        """Whether events are compared with those that arrived before them."""
         self._learns_at_delays = policy.name == "largest" and not policy.margin
-        self.window = np.zeros(kernel.BUCKETS if self._quantile else 1, np.int64)
+        self.window = np.zeros(kernel.BUCKETS if self.compares else 1, np.int64)
         state[kernel.GAIN] = 1 << kernel.GAIN_BITS
         floats[kernel.ALLOWANCE] = kernel.FIRST_ALLOWANCE
         self.waiting = np.empty(_ROOM, np.int64)
@@ -127,6 +131,7 @@ class Loop:
         self._links = np.empty((2, _ROOM), np.int64)
         self._work = np.empty((6, _ROOM), np.int64)
         self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
+        self._no_heads = np.zeros(1, np.int64)
         self._room = self._width = _ROOM
         """How many events fit into the buffer, and how many a batch may have."""
         self._spreads = policy.margin > 0
@@ -153,23 +158,32 @@ class Loop:
         return left if left > 0 else kernel.FAR
 
     def run(
-        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None = None
+        self,
+        types: Ints,
+        ts: Ints,
+        codes: Codes,
+        heads: Ints | None = None,
+        origin: Origin | None = None,
     ) -> Step:
         """Feed a batch of any size; `types` is the table of roles, offsets and counts per type.
 
-        `origin` says where the events come from, if each source has its own clock.
+        `heads` are the head starts of the events, if they have any; `origin` says where they come
+        from, if each source has its own clock.
         """
         n = len(ts)
         if n == 0:  # Without arrivals nothing happens, even if the attenuation was lowered.
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
+        if heads is None:
+            if len(self._no_heads) < n:
+                self._no_heads = np.zeros(n, np.int64)
+            heads = self._no_heads[:n]
+        if self.clocks is not None and origin is not None:
+            most = n if self._spreads else 0
+            self.clocks.make_room(int(origin.sources.max()), most, types.shape[1])
         if n > _CHUNK and not self.state.item(kernel.LOOK):
             return self._run_in_chunks(types, ts, codes, heads, origin)
-        if self._end + n > self._room or n > self._width or self._spreads:
-            self._make_room(n)
+        released, replayed, settled, rejected, late = self._feed(types, ts, codes, heads, origin)
         out, side = self._out, self._side
-        released, replayed, settled, rejected, late = self._feed(
-            types, ts, codes, heads, origin, out, 0
-        )
         handed = out[0, :, :released].copy() if released else NOTHING
         if settled < 0:
             given_up = handed = _by_hand_out(handed) if late else handed
@@ -190,51 +204,48 @@ class Loop:
         self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None
     ) -> Step:
         n = len(ts)
-        out = np.empty((1, 4, self.held.shape[1] + n), np.int64)
         path = np.empty((2, n), np.int64)
-        late, rejected = [NOBODY], [NOBODY]
-        done = 0
+        handed, late, rejected = [NOTHING], [NOBODY], [NOBODY]
         for low in range(0, n, _CHUNK):
             part = slice(low, min(n, low + _CHUNK))
-            self._make_room(part.stop - low)
             mine = None if origin is None else origin.part(part)
             released, _, _, n_rejected, n_late = self._feed(
-                types, ts[part], codes[part], heads[part], mine, out, done
+                types, ts[part], codes[part], heads[part], mine
             )
-            done += released
+            handed.append(self._out[0, :, :released].copy())
             path[:, part] = self._work[:2, : part.stop - low]
             late.append(self._side[1, 1 : 1 + n_late].copy())
             rejected.append(self._side[0, 1 : 1 + n_rejected].copy())
-        rows = np.concatenate(late)
-        handed = out[0, :, :done]
+        rows, events = np.concatenate(late), np.concatenate(handed, axis=1)
         if len(rows):
-            handed = _by_hand_out(handed)
-        return Step(handed, NOTHING, handed, path[0], path[1], rows, np.concatenate(rejected))
+            events = _by_hand_out(events)
+        return Step(events, NOTHING, events, path[0], path[1], rows, np.concatenate(rejected))
 
     def _feed(
-        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None, out: Ints,
-        start: int,
+        self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None
     ) -> tuple[int, int, int, int, int]:  # fmt: skip
+        n = len(ts)
+        order = NOBODY if n <= kernel.FEW else _sorted(types, ts, codes)
+        more = n if n <= kernel.FEW else len(order)
+        if self._end + more > self._room or n > self._width or self._spreads:
+            self._make_room(more, n)
         if self.clocks is not None and origin is not None:
-            return self._feed_sources(self.clocks, types, ts, codes, heads, origin, out, start)
+            return self._feed_sources(self.clocks, types, ts, codes, heads, origin, order)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
             self.state, self.floats, types, self.waiting, self.window, self._buffer,
-            ts, codes, heads, NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
-            self._work, self._links, self._side, out, start,
+            ts, codes, heads, order, self._work, self._links, self._side, self._out, 0,
         )  # fmt: skip
         return a, b, c, d, e
 
     def _feed_sources(
         self, clocks: Clocks, types: Ints, ts: Ints, codes: Codes, heads: Ints,
-        origin: Origin, out: Ints, start: int,
+        origin: Origin, order: Ints,
     ) -> tuple[int, int, int, int, int]:  # fmt: skip
-        clocks.make_room(kernel.last_of(origin.sources), len(ts) if self.policy.margin > 0 else 0)
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed_sources(
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
             clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
-            ts, codes, heads, origin.sources.view(np.uint64), origin.certain,
-            NOBODY if len(ts) <= kernel.FEW else _sorted(types, ts, codes),
-            self._work, self._links, self._side, out, start,
+            clocks.pending, ts, codes, heads, origin.sources.view(np.uint64), origin.certain, order,
+            self._work, self._links, self._side, self._out, 0,
         )  # fmt: skip
         return a, b, c, d, e
 
@@ -305,7 +316,7 @@ class Loop:
         self.floats[:] = kept["floats"]
         self.window = kept["window"]
         self.waiting = np.append(kept["waiting"], np.empty(_ROOM, np.int64))
-        self._make_room(held.shape[1])
+        self._make_room(held.shape[1], held.shape[1])
         self._buffer[:, : held.shape[1]] = held
         self.state[kernel.SIZE] = self._end = held.shape[1]
         self.suspects = int(self.state[kernel.SUSPECTS])
@@ -362,16 +373,19 @@ class Loop:
         ):  # fmt: skip
             self.state[passed] = max(self.state[passed], self.state[settled])
 
-    def _make_room(self, n: int) -> None:
-        """Make room for n more events: twice the space needed, so that this stays rare."""
-        if self._end + n > self._buffer.shape[1]:
+    def _make_room(self, more: int, n: int) -> None:
+        """Make room for n arrivals, of which `more` are buffered: twice the space needed.
+
+        So this stays rare. New memory takes long to touch, so there is no more than that.
+        """
+        if self._end + more > self._buffer.shape[1]:
             held = self.held
             size = held.shape[1]
-            if 2 * (size + n) > self._buffer.shape[1]:
-                room = 2 * (size + n)
+            if 2 * (size + more) > self._buffer.shape[1]:
+                room = 2 * (size + more)
                 self._buffer = np.empty((3, room), np.int64)
                 self._out = np.empty((3, 4, room), np.int64)
-                self._links = np.empty((2, room if self._quantile else 1), np.int64)
+                self._links = np.empty((2, room if self.compares else 1), np.int64)
                 self._room = room
             self._buffer[:, :size] = held
             self.state[kernel.HEAD] = 0
@@ -398,9 +412,27 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     return mine.take(ts.take(mine).argsort(kind="stable")) if len(mine) > 1 else mine
 
 
+class _Lent:
+    """A read-only column, as one that could be written to."""
+
+    def __init__(self, column: npt.NDArray[Any]) -> None:
+        self.column = column
+        address = column.__array_interface__["data"][0]
+        self.__array_interface__ = column.__array_interface__ | {"data": (address, False)}
+
+
 def plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The column as the compiled loop needs it; columns of an Arrow table are read-only."""
-    return column if column.flags.carray else column.copy()
+    """The column as compiled loops need it, which never write to what comes in.
+
+    Columns of an Arrow table are read-only. A loop that took these, too, would be compiled twice,
+    and to copy a long one costs more than to sort it out.
+    """
+    flags = column.flags
+    if flags.carray:
+        return column
+    if len(column) < _LONG or not (flags.c_contiguous and flags.aligned):
+        return column.copy()
+    return np.asarray(_Lent(column))
 
 
 def _by_hand_out(events: Ints) -> Ints:

@@ -24,7 +24,7 @@ from betimes.model.coded import Coded
 from betimes.model.duration import readable
 from betimes.model.errors import EventError
 from betimes.model.event import OWN
-from betimes.model.stored import require
+from betimes.model.stored import Int, require, shaped
 from betimes.ordering import kernel
 from betimes.ordering.kernel.layout import HEARD
 
@@ -145,8 +145,11 @@ class Sources:
         numbers = [*kept["numbers"], *kept["free"]]
         require(sorted(numbers) == [*range(1, len(numbers) + 1)], "the numbers of sources are bad")
         self.numbers = dict(zip(kept["names"], kept["numbers"], strict=True))
-        self._free, self._most = list(kept["free"]), kept["most"]
-        self.forgotten = kept["forgotten"]
+        require(len(self.numbers) == len(kept["numbers"]), "the names of sources are bad")
+        self._free = list(kept["free"])
+        self._most, self.forgotten = shaped(
+            [kept["most"], kept["forgotten"]], list[Int], "the count of sources"
+        )
 
 
 def known_slack(clock: Any, slack: Any) -> Any:
@@ -190,20 +193,25 @@ class Clocks:
     def __init__(self, quiet: int, state: Ints, floats: Floats, window: Ints) -> None:
         """With what a unit without sources starts with: each source starts with the same."""
         self._first = (state.copy(), floats.copy(), window.copy())
+        self._first[0][kernel.DUE] = kernel.FAR
         self.rows: Ints = np.empty((0, len(state)), np.int64)
         self.floats: Floats = np.empty((0, len(floats)))
         self.windows: Ints = np.empty((0, *window.shape), np.int64)
-        self.waiting: Ints = np.empty((0, 1), np.int64)
+        # By source in the second place: those that wait are few per source, so they are close by.
+        self.waiting: Ints = np.empty((1, 0), np.int64)
+        self.pending: Ints = np.empty((0, 0), np.int64)
         self.marks: Ints = np.empty((0, kernel.N_MARKS), np.int64)
         self.common: Ints = np.array([quiet, kernel.FAR])
         self.leaves: Ints = np.empty(0, np.int64)
-        self.make_room(1, 0)
+        self.make_room(1, 0, 0)
         # What stages below make is dated back by nothing, until it is.
         self.rows[0, (kernel.SLACK, kernel.MIN_SLACK, kernel.FLOOR, kernel.FLOOR_LEFT)] = 0
         self.floats[0, kernel.BASE] = 0.0
 
-    def make_room(self, last: int, arrivals: int) -> None:
-        """Make room for sources up to this number, and for delays of this many arrivals."""
+    def make_room(self, last: int, arrivals: int, types: int) -> None:
+        """Make room for sources up to this number, these delays, and this many types."""
+        if last < len(self.rows) and types <= self.pending.shape[1] and not arrivals:
+            return
         more = max(2, 1 << last.bit_length()) - len(self.rows)
         if more > 0:
             state, floats, window = self._first
@@ -213,16 +221,13 @@ class Clocks:
                 (self.windows, np.tile(window, (more,) + (1,) * window.ndim))
             )
             self.marks = np.concatenate((self.marks, np.zeros((more, kernel.N_MARKS), np.int64)))
-            room = np.empty((more, self.waiting.shape[1]), np.int64)
-            self.waiting = np.concatenate((self.waiting, room))
             self.leaves = np.empty(len(self.rows), np.int64)
             self._set_leaves()
-        if not arrivals:
-            return
-        missing = int(self.rows[:, kernel.WAITING].max()) + arrivals - self.waiting.shape[1]
-        if missing > 0:
-            room = np.empty((len(self.rows), 2 * missing), np.int64)
-            self.waiting = np.concatenate((self.waiting, room), 1)
+        self.pending = _widened(self.pending, (len(self.rows), types), len(self.pending))
+        used = int(self.rows[:, kernel.WAITING].max()) if arrivals else 0
+        room = used + arrivals
+        room = room if room <= len(self.waiting) else 2 * room
+        self.waiting = _widened(self.waiting, (room, len(self.rows)), used)
 
     def listen_below(self) -> None:
         """Count source 0: there are stages below."""
@@ -231,7 +236,7 @@ class Clocks:
 
     def expect(self, numbers: Ints) -> None:
         """Count these sources, and wait for each of them to be heard."""
-        self.make_room(int(numbers.max(initial=0)), 0)
+        self.make_room(int(numbers.max(initial=0)), 0, 0)
         self._stand(numbers[numbers > 0], kernel.EXPECTED)
 
     def excuse(self, numbers: list[int]) -> None:
@@ -252,6 +257,7 @@ class Clocks:
         numbers = numbers[numbers < len(self.rows)]
         self.rows[numbers], self.floats[numbers], self.windows[numbers] = self._first
         self.marks[numbers] = 0
+        self.pending[numbers] = kernel.FAR
         self._set_leaves()
 
     def suspects(self) -> list[int]:
@@ -259,6 +265,13 @@ class Clocks:
         first = self.rows[:, kernel.SUSPECT_1 : kernel.SUSPECT_1 + kernel.CONFIRM - 1]
         open_ = np.arange(kernel.CONFIRM - 1) < self.rows[:, kernel.SUSPECTS, None]
         return sorted(first[open_].tolist())
+
+    def still_open(self, names: Sequence[str]) -> dict[str, int]:
+        """The delays so far, by type, of events that wait for the clocks of their sources."""
+        pending, now = self.pending[:, : len(names)], self.rows[:, kernel.NOW, None]
+        waits = (pending != kernel.FAR) & (now != kernel.NEVER)
+        delays = np.where(waits, now - np.where(waits, pending, 0), -1).max(axis=0, initial=-1)
+        return {names[code]: int(delays[code]) for code in np.flatnonzero(delays >= 0).tolist()}
 
     def readings(self, sources: Sources) -> dict[str, Any]:
         """What a unit reports about its sources."""
@@ -287,20 +300,22 @@ class Clocks:
         """Forget all clocks; what was learned about delays stays."""
         never = (kernel.NOW, kernel.PASSED, kernel.PASSED_TOP, kernel.FRONTIER)
         self.rows[1:, never] = kernel.NEVER
-        self.rows[:, (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE)] = kernel.FAR
+        self.rows[:, (kernel.OLDEST_WAITING, kernel.OLDEST_NOTICE, kernel.DUE)] = kernel.FAR
         self.rows[:, kernel.WAITING] = 0
-        self.rows[:, kernel.ORDINARY] = 0
+        self.rows[:, (kernel.ORDINARY, kernel.ANY_PENDING)] = 0
         self.marks[1:] = 0
+        self.pending[:] = kernel.FAR
         self._set_leaves()
 
     def learn_from(self, other: Clocks) -> None:
         """Copy what others have learned; sources that they have not heard of stay as they are."""
-        self.make_room(len(other.rows) - 1, other.waiting.shape[1])
+        self.make_room(len(other.rows) - 1, len(other.waiting), other.pending.shape[1])
         heard = np.flatnonzero(other.marks[:, kernel.STANDING] != kernel.UNKNOWN)
         self.rows[heard, kernel.LEARNED] = other.rows[heard, kernel.LEARNED]
         self.floats[heard, kernel.LEARNED_FLOATS] = other.floats[heard, kernel.LEARNED_FLOATS]
         self.windows[heard] = other.windows[heard]
-        self.waiting[heard, : other.waiting.shape[1]] = other.waiting[heard]
+        self.waiting[: len(other.waiting), heard] = other.waiting[:, heard]
+        self.pending[heard, : other.pending.shape[1]] = other.pending[heard]
         self.marks[heard] = other.marks[heard]
         self.rows[:, kernel.ORDINARY] = 0
         self.common[kernel.NEXT_LOOK] = kernel.NEVER
@@ -308,8 +323,10 @@ class Clocks:
 
     def state_of(self) -> dict[str, Any]:
         """Everything that `resume` needs."""
-        names = ("rows", "floats", "windows", "waiting", "marks", "common")
-        return {name: getattr(self, name).copy() for name in names}
+        names = ("rows", "floats", "windows", "pending", "marks", "common")
+        used = int(self.rows[:, kernel.WAITING].max())
+        kept = {name: getattr(self, name).copy() for name in names}
+        return kept | {"waiting": self.waiting[: max(used, 1)].copy()}
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` returned."""
@@ -325,3 +342,13 @@ class Clocks:
 
     def _set_leaves(self) -> None:
         kernel.set_leaves(self.rows, self.marks, self.leaves)
+
+
+def _widened(table: Ints, shape: tuple[int, int], used: int) -> Ints:
+    """The table, or if it is smaller than this, a larger one with the rows of it that are used."""
+    height, width = table.shape
+    if height >= shape[0] and width >= shape[1]:
+        return table
+    wider = np.full((max(height, shape[0]), max(width, shape[1])), kernel.FAR)
+    wider[:used, :width] = table[:used]
+    return wider

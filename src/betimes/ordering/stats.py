@@ -59,7 +59,7 @@ class OrderingStats(msgspec.Struct, frozen=True):
     types: dict[str, int]
     """Number of events of each type."""
     delays: dict[str, int] = {}
-    """The largest delay of each type that is ordered; empty if each source has its own clock."""
+    """The largest delay of each type that is ordered, by the clock of its source if it has one."""
     sources: dict[Any, SourceStats] = {}
     """If the stream has sources: the clock and the slack of each."""
     sources_forgotten: int = 0

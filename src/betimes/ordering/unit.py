@@ -1,10 +1,9 @@
 """The ordering unit: takes a stream that is out of order, and returns it in order.
 
-`OrderingUnit` is the public interface. It calls the compiled loop (`kernel.py`, which opens with
-the algorithm) once per batch. It cuts a batch only where the loop's configuration changes: at the
-borders of the blocks from which a clock is learned (`clock.py`), and event by event after the
-attenuation was raised to 1, as long as something released early is not settled. Until then the
-rule of speculation still applies.
+`OrderingUnit` is the public interface. It calls the compiled loop (`kernel`, which opens with the
+algorithm) once per batch. It cuts a batch only where the loop's configuration changes: at the
+borders of the blocks from which a clock is learned (`clock.py`), and, after the attenuation was
+raised to 1, where the loop looks whether speculation is over.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
-_NOBODY: Any = (None, None, None, None)
+_NOBODY: Any = (None, None, None)
 _NOTHING: Any = (None, None, None)  # no payloads
 
 
@@ -121,9 +120,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._contradictions = 0
         offsets = {} if self._offsetter is None else start.offsets
         self._types = Types(wanted, self._clock, self._learner, offsets)
-        self._no_heads = np.zeros(1, np.int64)
-        self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
-        self._helpers = (self._learner, self._offsetter, self._duplicates, self._sources)
+        self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32))
+        self._helpers = (self._sources, self._learner, self._offsetter, self._duplicates)
         if self._learner is not None and start.clock is not None:
             self._learner.begin_with(self._types.code(start.clock), start.clock)
 
@@ -169,26 +167,28 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 "expected no more events after finish(), but feed() was called; "
                 "make a new OrderingUnit for a new stream"
             )
-        if type(events) is Event and self._is_plain:
+        if type(events) is Event and self._is_plain and self._sources is None:
             ts, code = events.ts, self._types.codes.get(events.type)
             if code is not None:
                 if type(ts) is not int or not 0 <= ts <= times.LAST:
                     times.refuse(times.from_values([ts])[1])
                 return self._feed_one(ts, code, events)
-        batch = EventBatch.of(events)
+        batch = events if isinstance(events, EventBatch) else EventBatch.of(events)
         if self._sources is not None and batch.source is None:
             if self._sources.crowded:
                 self._sources.make_way([self])
             batch = self._sources.told_apart(batch)
         if blocks and batch.source is not None and self._loop.clocks is not None:
             self._loop.clocks.expect(batch.source)
-        bare = batch.payload is None and batch.head_start is None
-        if bare and len(batch.ts) == 1 and self._is_plain:
-            return self._feed_one(batch.ts.item(0), self._types.translate(batch).item(0), batch)
+        if batch.payload is None and batch.head_start is None and self._is_plain:
+            if len(batch.ts) == 1 and self._sources is None:
+                return self._feed_one(batch.ts.item(0), self._types.translate(batch).item(0), batch)
+            if len(batch.ts) <= self._loop.next_look and not self._loop.compares:
+                return self._feed_plain(batch, certain)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
         before, codes = self._loop.slack, self._types.translate(batch)
-        singly = self._loop.policy.name == "quantile" and self._may_be_suspect(batch.ts)
+        singly = self._loop.compares and self._may_be_suspect(batch.ts)
         steps: list[Step] = []
         rejected: list[EventBatch] = []
         origin = None if batch.source is None else Origin(plain(batch.source), certain)
@@ -266,7 +266,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def stillness(self) -> Stillness:
         """For how long arrivals only wait and move the clock."""
-        return self._loop.stillness() if self._is_plain else NO_STILLNESS
+        return self._loop.stillness() if self._is_plain and self._sources is None else NO_STILLNESS
 
     @property
     def suspect_rows(self) -> list[int]:
@@ -320,12 +320,12 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 high = min(high, low + block.missing)
         return high
 
-    def _doubt(self, ts: int, code: int, step: Step) -> None:
+    def _doubt(self, ts: int, code: int, step: Step, origin: Origin | None) -> None:
         """Believe the first clock event until three others in a row are far behind it."""
-        if not self._types.table[kernel.ROLE, code] & kernel.CLOCK:
-            return
-        time = ts + int(self._types.table[kernel.OFFSET, code])
-        behind = time < self._loop.clock - int(self._state[kernel.MAX_SKEW])
+        role, offset = self._types.table[[kernel.ROLE, kernel.OFFSET], code].tolist()
+        if not role & kernel.CLOCK or (origin is not None and not origin.sources[-1]):
+            return  # beside sources, what stages below have made moves no clock
+        behind = ts + offset < self._loop.clock - int(self._state[kernel.MAX_SKEW])
         self._contradictions = self._contradictions + 1 if behind else 0
         if self._contradictions == kernel.CONFIRM:
             self._contradictions = 0
@@ -341,11 +341,8 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         """
         if self._loop.suspects:
             return True
-        if not len(ts):
-            return False
-        known = [] if self._loop.clock == kernel.NEVER else [self._loop.clock]
-        newest = np.maximum.accumulate(np.concatenate((np.array(known, np.int64), ts)))
-        leaps = np.diff(newest)
+        known = np.array([] if self.clock is None else [self.clock], np.int64)
+        leaps = np.diff(np.maximum.accumulate(np.concatenate((known, ts))))
         spread = self._types.table[kernel.OFFSET].max(initial=0)
         return bool(len(leaps) and leaps.max() > self._state[kernel.MAX_SKEW] - spread)
 
@@ -353,46 +350,53 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self, batch: EventBatch, codes: Codes, rejected: list[EventBatch], origin: Origin | None
     ) -> Step:
         """Run the loop over a batch; add what it rejects to `rejected`."""
-        heads = batch.head_start
-        if heads is None:
-            if len(self._no_heads) < len(batch):
-                self._no_heads = np.zeros(len(batch), np.int64)
-            heads = self._no_heads[: len(batch)]
+        heads = None if batch.head_start is None else plain(batch.head_start)
         first = int(self._state[kernel.ARRIVALS])
         if batch.payload is not None:
             wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
             self._payloads.put(first, batch.payload, wanted)
-        step = self._loop.run(
-            self._types.table, plain(batch.ts), plain(codes), plain(heads), origin
-        )
+        step = self._loop.run(self._types.table, plain(batch.ts), plain(codes), heads, origin)
         if self._loop.suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
         if batch.types == (TICK,):
             return step
         if self._state[kernel.UPDATES] == 1 and len(batch):
-            self._doubt(int(batch.ts[-1]), int(codes[-1]), step)
+            self._doubt(int(batch.ts[-1]), int(codes[-1]), step, origin)
         for block in (self._learner, self._offsetter):
             if block is not None:
-                block.note(batch.ts, codes, heads, *(origin or ()))
+                known = np.zeros(len(batch), np.int64) if heads is None else heads
+                block.note(batch.ts, codes, known, *(origin or ()))
                 if block.missing == 0:
                     self._review()
         return step
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the loop is all that a single event needs."""
-        return self._helpers == _NOBODY and self._state.item(kernel.UPDATES) >= 2
+        """Whether the loop is all that events without payloads need."""
+        return self._helpers[1:] == _NOBODY and self._state.item(kernel.UPDATES) >= 2
+
+    def _feed_plain(self, batch: EventBatch, certain: Ints) -> Ordered:
+        """Feed a batch that the loop takes as it is."""
+        loop, before = self._loop, self._loop.slack
+        codes = self._types.translate(batch)
+        origin = None if batch.source is None else Origin(plain(batch.source), certain)
+        step = loop.run(self._types.table, plain(batch.ts), plain(codes), None, origin)
+        rejected: list[EventBatch] = []
+        if loop.suspects or len(step.rejected):
+            first = int(self._state[kernel.ARRIVALS]) - len(batch.ts)
+            rejected = self._put_aside(batch, first, step.rejected)
+        return self._answer(step, rejected, before)
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""
-        column, codes, heads = self._single
+        column, codes = self._single
         column[0], codes[0] = ts, code
         loop, table = self._loop, self._types.table
         before, suspects = loop.slack, loop.suspects
         payload = event.payload if type(event) is Event else None
         if payload and table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-        step = loop.run(table, column, codes, heads)
+        step = loop.run(table, column, codes)
         rejected = []
         if suspects or loop.suspects:
             row = int(self._state[kernel.ARRIVALS]) - 1

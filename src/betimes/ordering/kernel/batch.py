@@ -12,7 +12,7 @@ from betimes.ordering.kernel.layout import (  # isort: skip
     N_RELEASED, N_REPLAYED, N_SETTLED, OUT_RELEASED, OUT_REPLAYED, OUT_SETTLED, PEAK, POLICY,
     QUANTILE, RELEASED, SETTLED_TOP, SIZE, SLACK, SUSPECTS, TS,
 )  # fmt: skip
-from betimes.ordering.kernel.delays import note_delays
+from betimes.ordering.kernel.delays import note_delays, note_delays_of_sources
 from betimes.ordering.kernel.path import walk
 from betimes.ordering.kernel.release import find_late, release_early, release_in_time
 from betimes.ordering.kernel.sources import walk_sources
@@ -50,16 +50,20 @@ def feed(
 def feed_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints, order: Ints,
-    work: Ints, links: Ints, side: Ints, out: Ints, start: int,
+    leaves: Ints, pending: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints,
+    order: Ints, work: Ints, links: Ints, side: Ints, out: Ints, start: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
     """Feed a batch whose events come from several sources, each with its own clock."""
     behind = _take_in(state, types, buffer, ts, codes, order, work, links, side)
     n = len(ts)
-    maybe_late = walk_sources(
+    maybe_late, longer = walk_sources(
         state, floats, types, buffer, rows, row_floats, windows, waiting, marks, common, leaves,
-        ts, codes, heads, sources, certain, work[3, :n], work[:3, :n], side[0],
+        pending, ts, codes, heads, sources, certain, work[3, :n], work[:3, :n], work[5, :n],
+        side[0],
     )  # fmt: skip
+    note_delays_of_sources(
+        types, rows, pending, ts, codes, heads, sources, work[:3, :n], work[5, :n], longer
+    )
     state[SUSPECTS] = rows[:, SUSPECTS].sum()
     return _give_out(
         state, floats, types, buffer, ts, codes, behind, maybe_late, work, side, out, start

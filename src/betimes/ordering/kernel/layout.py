@@ -49,19 +49,20 @@ CLOCK, MEASURED, BUFFERED, NOTICE, SILENT = 1, 2, 4, 8, 16
 
 LARGEST, DECAYING, QUANTILE = 0, 1, 2
 
-# Integer state: configuration, what is learned, the buffer, and the counters, in this order. Two
-# fields are for sources: the clock of the unit when it was last heard, and whether it is an
-# ordinary one: living, led by clock events, none in doubt.
+# Integer state: configuration, what is learned, the buffer, and the counters, in this order. Four
+# fields are for sources: the clock of the unit when it was last heard, whether it is an ordinary
+# one (living, led by clock events, none in doubt), whether events of earlier batches wait for its
+# clock, and the time beyond which its clock shows a larger delay than its type has had.
 (
     POLICY, MIN_SLACK, MAX_SLACK, MAX_SKEW, WINDOW,
-    NOW, SLACK, TOP, WAITING, OLDEST_WAITING, HEARD, ORDINARY, OLDEST_NOTICE,
+    NOW, SLACK, TOP, WAITING, OLDEST_WAITING, HEARD, ORDINARY, ANY_PENDING, DUE, OLDEST_NOTICE,
     SEEN, GAIN, GAIN_LEFT, TOTAL, CUT, ABOVE, FLOOR, FLOOR_LEFT, PASSED, PASSED_TOP, MEASUREMENTS,
-    SUSPECTS, SUSPECT_1, SUSPECT_2,
+    SUSPECTS, SUSPECT_1, SUSPECT_2, SUSPECT_TS_1, SUSPECT_TS_2,
     FRONTIER, SETTLED_TO, SETTLED_TOP,
     HEAD, SIZE, RELEASED, LOOK, OUT_REPLAYED, OUT_RELEASED, OUT_SETTLED,
     ARRIVALS, UPDATES, N_RELEASED, N_SETTLED, N_LATE, N_REJECTED, N_REPLAYED, PEAK,
     N_STATE,
-) = range(46)  # fmt: skip
+) = range(50)  # fmt: skip
 
 LEARNED = slice(NOW, SUSPECTS)
 """What the unit has learned from the stream: clock, slack, and what they follow from."""

@@ -144,7 +144,7 @@ def learn_delays(rows: Ints, floats: Floats, waiting: Ints, s: int, elapsed: int
             floats[s, BASE] = max(floats[s, BASE], float(now - rows[s, OLDEST_WAITING]))
     if floats[s, MARGIN] > 0.0:
         for i in range(rows[s, WAITING]):
-            difference = (now - waiting[s, i]) - floats[s, MEAN]
+            difference = (now - waiting[i, s]) - floats[s, MEAN]
             if rows[s, MEASUREMENTS] == 0:
                 floats[s, MEAN] = difference
             else:

@@ -8,24 +8,30 @@ from betimes.ordering.kernel.layout import (  # isort: skip
     ARRIVALS, CLOCK, CONFIRM, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST, MARGIN,
     MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, N_FLOATS, N_STATE, OFFSET, OLDEST_NOTICE,
     OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, QUANTILE, ROLE, ROW, SETTLED_TO, SILENT, SIZE,
-    SLACK, SUSPECTS, SUSPECT_1, TOP, TS, UPDATES, WAITING,
+    SLACK, SUSPECTS, SUSPECT_1, SUSPECT_TS_1, TOP, TS, UPDATES, WAITING,
 )  # fmt: skip
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 
 
 @compiled
-def is_suspect(state: Ints, now: int, time: int, row: int, rejected: Ints) -> bool:
-    """Judge the time of a clock event; rejected rows go to `rejected`, after their number."""
+def is_suspect(state: Ints, now: int, time: int, ts: int, row: int, rejected: Ints) -> bool:
+    """Judge the time of a clock event; rejected rows go to `rejected`, after their number.
+
+    Suspects that the clock has reached meanwhile, moved by another source or because time passed,
+    are no longer in doubt: they may have been handed out.
+    """
     if now == NEVER or time - now <= state[MAX_SKEW] or time <= state[FRONTIER]:
         for k in range(state[SUSPECTS]):
-            rejected[0] += 1
-            rejected[rejected[0]] = state[SUSPECT_1 + k]
+            if state[SUSPECT_TS_1 + k] > max(now, state[FRONTIER]):
+                rejected[0] += 1
+                rejected[rejected[0]] = state[SUSPECT_1 + k]
         state[SUSPECTS] = 0
         return False
     if state[SUSPECTS] == CONFIRM - 1:
         state[SUSPECTS] = 0
         return False
     state[SUSPECT_1 + state[SUSPECTS]] = row
+    state[SUSPECT_TS_1 + state[SUSPECTS]] = ts
     state[SUSPECTS] += 1
     return True
 
@@ -55,7 +61,7 @@ def walk(
     rows = state.reshape((1, N_STATE))
     row_floats = floats.reshape((1, N_FLOATS))
     windows = window.reshape((1, len(window)))
-    waits = waiting.reshape((1, len(waiting)))
+    waits = waiting.reshape((len(waiting), 1))
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
     # The policy "largest" has nothing to do until a delay exceeds the largest so far.
@@ -77,11 +83,11 @@ def walk(
         time = ts[p] + types[OFFSET, code]
         doubtful = role & CLOCK and not role & SILENT
         if doubtful and (state[SUSPECTS] > 0 or time - now > state[MAX_SKEW]):
-            suspect = is_suspect(state, now, time, row0 + p, rejected)
+            suspect = is_suspect(state, now, time, ts[p], row0 + p, rejected)
         if role & MEASURED and not suspect:
+            maybe_late |= ts[p] < passed
             effective = ts[p] - heads[p]
             oldest = min(oldest, effective)
-            maybe_late |= ts[p] < passed
             if spread:
                 waiting[state[WAITING]] = effective
                 state[WAITING] += 1
@@ -93,20 +99,18 @@ def walk(
         if role & CLOCK and not suspect and time >= now:
             if role & SILENT:
                 state[NOW], state[WAITING], state[OLDEST_NOTICE] = time, 0, FAR
-                if quantile:
-                    cursor = pass_frontier(state, buffer, cursor, end, row0 + p, time - slack)
             elif not quick or time - oldest > state[TOP]:
                 elapsed = 0 if now == NEVER else time - now
                 state[NOW], state[OLDEST_WAITING] = time, oldest
                 learn_delays(rows, row_floats, waits, 0, elapsed)
                 set_slack(rows, row_floats, windows, 0)
                 slack = state[SLACK]
-                if quantile:
-                    cursor = pass_frontier(state, buffer, cursor, end, row0 + p, time - slack)
             updates += 0 if role & SILENT else 1
             now, oldest = time, FAR
             bound = now - slack
             passed = max(passed, bound)
+            if quantile:
+                cursor = pass_frontier(state, buffer, cursor, end, row0 + p, bound)
         path[0, p] = now
         path[1, p] = slack
         path[2, p] = bound

@@ -40,10 +40,12 @@ from typing import Any
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, CLOCK, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, HEARD, Ints, LARGEST, MARGIN,
-    MAX_SKEW, MEASURED, NEVER, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING, ORDINARY, POLICY,
-    QUANTILE, ROLE, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, TOP, UPDATES, WAITING,
+    ANY_PENDING, ARRIVALS, CLOCK, Codes, COUNT, DELAY, DUE, FAR, Floats, FRONTIER, HEAD, HEARD,
+    Ints, LARGEST, MARGIN, MAX_SKEW, MEASURED, NEVER, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING,
+    ORDINARY, POLICY, QUANTILE, ROLE, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, TOP, UPDATES,
+    WAITING,
 )  # fmt: skip
+from betimes.ordering.kernel.delays import UNMEASURED, forget_pending, measure_pending
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 from betimes.ordering.kernel.path import is_suspect, pass_frontier
 
@@ -57,15 +59,6 @@ QUIET_AFTER, NEXT_LOOK, N_COMMON = range(3)
 
 NOTHING_CERTAIN = -1
 """The bound while a source is expected whose time nobody knows; all times are later."""
-
-
-@compiled
-def last_of(sources: Ints) -> int:
-    """The largest of these numbers."""
-    last = 0
-    for p in range(len(sources)):
-        last = max(last, sources[p])
-    return last
 
 
 @compiled
@@ -121,13 +114,18 @@ def _leave_out_quiet(rows: Ints, marks: Ints, common: Ints, leaves: Ints, now: i
 
 
 @compiled
-def _pass_time(rows: Ints, marks: Ints, leaves: Ints, by: int) -> None:
+def _pass_time(
+    rows: Ints, marks: Ints, common: Ints, leaves: Ints, pending: Ints, now: int, time: int
+) -> None:
     """Time passes without events: every clock moves on, and nothing is measured."""
     for s in range(1, len(rows)):
         if rows[s, NOW] != NEVER:
-            rows[s, NOW] += by
+            rows[s, NOW] += time - now
         rows[s, WAITING], rows[s, OLDEST_WAITING], rows[s, OLDEST_NOTICE] = 0, FAR, FAR
+        rows[s, DUE] = FAR
+        forget_pending(rows, pending, s)
     set_leaves(rows, marks, leaves)
+    _leave_out_quiet(rows, marks, common, leaves, time)
 
 
 @compiled
@@ -138,10 +136,23 @@ def _learn_below(rows: Ints, floats: Floats, windows: Ints, waiting: Ints, elaps
 
 
 @compiled
+def _follow_below(
+    rows: Ints, floats: Floats, windows: Ints, waiting: Ints, certain: int, quick: bool
+) -> None:
+    """The stages below have become certain up to here."""
+    elapsed = certain - max(rows[0, NOW], 0)
+    rows[0, NOW] = certain
+    if not quick:
+        _learn_below(rows, floats, windows, waiting, elapsed)
+
+
+@compiled
 def _hear_from_below(
     state: Ints, rows: Ints, floats: Floats, windows: Ints, waiting: Ints, ts: int, successor: int
 ) -> None:
     """Source 0 has made an event, dated back by its distance from the clock."""
+    if rows[0, NOW] == NEVER:
+        return
     if state[POLICY] == QUANTILE:
         learn_need(state, rows, floats, windows, 0, ts, 0, successor)
     rows[0, OLDEST_WAITING] = waiting[0, 0] = min(ts, rows[0, NOW])
@@ -150,28 +161,44 @@ def _hear_from_below(
 
 
 @compiled
-def _hear_of(rows: Ints, marks: Ints, common: Ints, leaves: Ints, s: int, ticks: bool) -> None:
-    """A source that was not an ordinary one is heard."""
+def _judge(
+    state: Ints, rows: Ints, marks: Ints, common: Ints, leaves: Ints, s: int, ticks: bool,
+    now: int, time: int, ts: int, row: int, rejected: Ints,
+) -> tuple[bool, bool]:  # fmt: skip
+    """Judge an event that is in doubt, or whose source is not an ordinary one.
+
+    Returns whether it leads the clock of its source, and whether it is suspect.
+    """
+    leads = ticks
+    far = now != NEVER and time - now > state[MAX_SKEW]
+    if ticks and (far or rows[s, SUSPECTS] > 0):
+        rows[s, FRONTIER] = state[FRONTIER]
+        if is_suspect(rows[s], now, time, ts, row, rejected):
+            rows[s, ORDINARY] = 0
+            return False, True
+    elif not marks[s, TICKED]:
+        leads = not far
     marks[s, TICKED] |= ticks
     if marks[s, STANDING] != LIVING:
         marks[s, STANDING] = LIVING
         common[NEXT_LOOK] = NEVER
         leaves[s] = _leaf(rows, marks, s)
     rows[s, ORDINARY] = marks[s, TICKED] and rows[s, SUSPECTS] == 0
+    return leads, False
 
 
 @compiled
 def walk_sources(
     state: Ints, floats: Floats, types: Ints, buffer: Ints,
     rows: Ints, row_floats: Floats, windows: Ints, waiting: Ints, marks: Ints, common: Ints,
-    leaves: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints,
-    successors: Ints, path: Ints, rejected: Ints,
-) -> bool:  # fmt: skip
-    """Like `path.walk`, with one clock per source.
+    leaves: Ints, pending: Ints, ts: Ints, codes: Codes, heads: Ints, sources: Any, certain: Ints,
+    successors: Ints, path: Ints, own: Ints, rejected: Ints,
+) -> tuple[bool, bool]:  # fmt: skip
+    """Like `path.walk`, with one clock per source; and whether a type has a larger delay now.
 
     `sources` has the source of each arrival, as unsigned numbers: with signed ones, every access to
     a row would look whether to count from the end. `certain` says how far the stages below were
-    certain before it; it is empty if there are none.
+    certain before it; it is empty if there are none. `own` receives what `delays` needs.
     """
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
@@ -185,7 +212,7 @@ def walk_sources(
         slack = now - _bound(rows, least, now)
         passed = max(passed, now - slack)
     below = len(certain) > 0
-    maybe_late = False
+    maybe_late = longer = False
     updates = 0
     for p in range(len(ts)):
         code, s = codes[p], sources[p]
@@ -194,11 +221,10 @@ def walk_sources(
         time = ts[p] + types[OFFSET, code]
         leads, measured = bool(role & CLOCK), bool(role & MEASURED)
         moved = changed = suspect = False
-        if below and certain[p] > rows[0, NOW]:
-            elapsed = certain[p] - max(rows[0, NOW], 0)
-            rows[0, NOW] = certain[p]
-            if not quick:
-                _learn_below(rows, row_floats, windows, waiting, elapsed)
+        clock = NEVER
+        maybe_late |= measured and ts[p] < passed
+        if below and certain[p] > max(rows[0, NOW], NOTHING_CERTAIN):
+            _follow_below(rows, row_floats, windows, waiting, certain[p], quick)
             leaves[0] = _leaf(rows, marks, 0)
             least = _least(leaves)
             moved = True
@@ -207,49 +233,50 @@ def walk_sources(
             if role & SILENT:
                 leads = False
                 if now != NEVER and time >= now:
-                    _pass_time(rows, marks, leaves, time - now)
-                    now = time
-                    _leave_out_quiet(rows, marks, common, leaves, now)
-                    moved = True
+                    _pass_time(rows, marks, common, leaves, pending, now, time)
+                    now, clock, moved = time, FAR, True
             elif s == 0:
-                leads = False
-            else:
-                if leads and (rows[s, SUSPECTS] > 0 or time - now > max_skew):
-                    rows[s, FRONTIER] = state[FRONTIER]
-                    suspect = is_suspect(rows[s], now, time, row0 + p, rejected)
-                elif not leads and not marks[s, TICKED]:
-                    leads = now == NEVER or time - now <= max_skew
-                if suspect:
-                    rows[s, ORDINARY] = leads = measured = False
-                else:
-                    _hear_of(rows, marks, common, leaves, s, bool(role & CLOCK))
-            if s == 0 and measured:
-                measured = False
-                maybe_late |= ts[p] < passed
-                if rows[0, NOW] != NEVER:
+                if measured:
                     _hear_from_below(
                         state, rows, row_floats, windows, waiting, ts[p], successors[p]
                     )
                     leaves[0] = _leaf(rows, marks, 0)
+                    if rows[0, NOW] != NEVER:
+                        clock = rows[0, NOW] - heads[p]
+                        longer |= clock - ts[p] + heads[p] > types[DELAY, code]
+                leads = measured = False
+            else:
+                leads, suspect = _judge(
+                    state, rows, marks, common, leaves, s, leads, now, time, ts[p], row0 + p,
+                    rejected,
+                )  # fmt: skip
+                measured &= not suspect
             least, next_look = _least(leaves), common[NEXT_LOOK]
         oldest = rows[s, OLDEST_WAITING]
         if measured:
-            maybe_late |= ts[p] < passed
             effective = ts[p] - heads[p]
             oldest = min(oldest, effective)
+            rows[s, DUE] = min(rows[s, DUE], effective + max(types[DELAY, code], UNMEASURED))
             if quantile:
                 learn_need(state, rows, row_floats, windows, s, ts[p], heads[p], successors[p])
             if spread:
-                waiting[s, rows[s, WAITING]] = effective
+                waiting[rows[s, WAITING], s] = effective
                 rows[s, WAITING] += 1
         if leads and time >= rows[s, NOW]:
             before = rows[s, NOW]
-            rows[s, NOW] = time
+            clock = rows[s, NOW] = time
             if not quick or time - oldest > rows[s, TOP]:
                 elapsed = 0 if before == NEVER else time - before
                 rows[s, OLDEST_WAITING] = oldest
                 learn_delays(rows, row_floats, waiting, s, elapsed)
                 set_slack(rows, row_floats, windows, s)
+            if time > rows[s, DUE]:
+                longer = True
+                if rows[s, ANY_PENDING]:
+                    measure_pending(types, pending, s, time)
+            if rows[s, ANY_PENDING]:
+                forget_pending(rows, pending, s)
+            rows[s, DUE] = FAR
             oldest = FAR
             now = max(now, time)
             rows[s, HEARD] = now
@@ -275,6 +302,7 @@ def walk_sources(
         path[0, p] = now
         path[1, p] = slack
         path[2, p] = bound
+        own[p] = clock
     state[NOW], state[SLACK] = now, slack
     state[UPDATES] += updates
-    return maybe_late
+    return maybe_late, longer
