@@ -34,7 +34,7 @@ from betimes.model import (
 )
 from betimes.model.change import Change, ChangeBatch, fold
 from betimes.model.detector import DetectorError
-from betimes.model.errors import MissingExtraError
+from betimes.model.errors import BusyError, MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
 from betimes.transactions import StateError, horizon, transactional
@@ -44,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BetimesError",
+    "BusyError",
     "Calibration",
     "CalibrationError",
     "Change",

@@ -36,12 +36,25 @@ def test_no_input_speaks_the_words_of_the_engine(type: str) -> None:
 
 
 @pytest.mark.parametrize("type", sorted(RESERVED))
-def test_a_host_rejects_such_rows_and_keeps_the_others(type: str) -> None:
-    table = pa.table({"ts": [1, 10**9, 3], "type": ["A", type, "A"], "v": [1, 2, 3]})
-    batch, (bad,) = Columns().sift(table)
-    assert batch.ts.tolist() == [1, 3]
-    row = {"ts": 10**9, "type": type, "v": 2}
-    assert bad == BadRow("the type is one of betimes' own", row, 10**9)
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_host_rejects_such_rows_and_keeps_the_others(type: str, *, coded: bool) -> None:
+    names: Any = pa.array(["A", type, None, "A"])
+    names = names.dictionary_encode() if coded else names
+    table = pa.table({"ts": [1, 1000, 2, 3], "type": names, "v": [1, 2, 3, 4]})
+    batch, (bad, nameless) = Columns().sift(table, "ms")
+    assert batch.ts.tolist() == [1000, 3000]
+    row = {"ts": 1000, "type": type, "v": 2}
+    assert bad == BadRow("the type is one of betimes' own", row, 1_000_000), "as it came"
+    assert nameless.reason == "the type is missing"
+    bt.Engine(counting()).feed(batch)
+
+
+def test_a_type_that_no_event_has_is_no_input() -> None:
+    own = bt.Event("betimes.tick", 9)
+    batch = bt.EventBatch.of([tick(1, k=0), own, tick(2, k=0), tick(3, k=0)])
+    engine = bt.Engine(counting())
+    engine.feed(batch.take(np.array([0, 2, 3])))
+    assert engine.stats["Count"].clock == 3
 
 
 def test_a_second_thread_is_refused() -> None:

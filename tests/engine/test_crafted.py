@@ -16,7 +16,7 @@ from betimes.patterns import pattern
 from betimes.transactions import transactional
 from betimes.windows import windowed
 from tests.engine.cases import small_sizes, transact
-from tests.engine.crafting import Path, crafted
+from tests.engine.crafting import Path, crafted, put
 from tests.engine.material import Count
 from tests.engine.slicing import EveryNth
 from tests.engine.test_time import Unanswered
@@ -139,3 +139,28 @@ def test_what_no_engine_wrote_is_refused(hierarchy: Any, options: dict[str, Any]
         except Exception as error:
             raise AssertionError(f"change {number}, at {path}") from error
     assert ends["refused"] > CHANGES / 2 > ends["ran"] > 10 * ends["told"]
+
+
+@pytest.mark.parametrize(("field", "value"), [(0, -(2**63)), (3, [1, "a"])])
+def test_windows_that_were_never_cut_are_refused(field: int, value: Any) -> None:
+    """The number of an open window, and how many events it has."""
+    engine = Engine(windows(), attenuation=0.0)
+    engine.feed(stream()[:80])
+    kept = loads(unsealed(engine.checkpoint(), "it"), "it")
+    ((name, stage),) = kept["order"]["stages"].items()
+    state = loads(stage, "it")
+    path = ("tactic", "splitter", "keys", 0, "cutter", 1, 0, field)
+    kept["order"]["stages"][name] = dumps(put(state, path, value), "it")
+    with pytest.raises(CheckpointError):
+        Engine(windows(), attenuation=0.0).restore(sealed(dumps(kept, "it")))
+
+
+def test_a_pattern_whose_events_are_missing_is_refused() -> None:
+    engine = Engine(columns(), attenuation=0.0)
+    engine.feed(stream()[:80])
+    kept = loads(unsealed(engine.checkpoint(), "it"), "it")
+    name, stage = next(iter(kept["order"]["stages"].items()))
+    state = put(loads(stage, "it"), ("tactic", "store", "events"), [])
+    kept["order"]["stages"][name] = dumps(state, "it")
+    with pytest.raises(CheckpointError, match="events of a pattern are missing"):
+        Engine(columns(), attenuation=0.0).restore(sealed(dumps(kept, "it")))

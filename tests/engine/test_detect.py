@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import permutations
 from random import Random
 from typing import Any
@@ -102,6 +104,40 @@ def test_events_of_the_same_time_are_sorted_by_their_content(extra: Any) -> None
     for order in permutations(same):
         for form in (list(order), bt.EventBatch.of(list(order)).to_arrow()):
             assert len(bt.detect(form, hierarchy)) == 2
+
+
+@dataclass
+class Numbered:
+    """Numbers the values that it gets."""
+
+    n: int = 0
+
+    def on_event(self, event: bt.Event) -> bt.Event:
+        self.n += 1
+        return bt.Event("o", event.ts, {"n": self.n, "v": repr(event["v"])})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[True, 1, 1.0], [0.0, -0.0], [datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]],
+)
+def test_values_that_are_equal_and_still_differ_have_an_order(values: list[Any]) -> None:
+    hierarchy = bt.Hierarchy(clock="*")
+    hierarchy.add(Numbered, on="a", emits="o")
+    found = set[tuple[str, ...]]()
+    for order in permutations([bt.Event("a", 5, {"v": value}) for value in values]):
+        found.add(tuple(change.match_id for change in bt.detect(order, hierarchy)))
+        if values == [0.0, 0.0]:
+            table = bt.EventBatch.of(order).to_arrow()
+            found.add(tuple(change.match_id for change in bt.detect(table, hierarchy)))
+    assert len(found) == 1
+
+
+def test_a_table_may_have_nothing_but_times_and_types() -> None:
+    hierarchy = bt.Hierarchy(clock="*")
+    hierarchy.add(bt.pattern("hit near", emits="touch", within="1s"))
+    for types in (["near", "hit"], ["hit", "near"]):
+        assert len(bt.detect(pa.table({"ts": [5, 5], "type": types}), hierarchy)) == 1
 
 
 @given(hierarchies(), streams(), st.randoms(use_true_random=False))

@@ -272,11 +272,34 @@ def test_a_detector_per_batch_is_known_by_its_method() -> None:
     assert [node.maker.kind for node in hierarchy] == ["batch"]
 
 
-@pytest.mark.parametrize("type", ["late", "rejected"])
+@pytest.mark.parametrize("type", ["late", "rejected", "betimes.tick", "betimes.pseudo"])
 def test_the_engines_own_types_are_not_for_detectors(type: str) -> None:
+    """A tick that a detector made would move every clock above it."""
     hierarchy = Hierarchy(clock="A")
     with pytest.raises(HierarchyError, match=f"the engine itself publishes.*rename '{type}'"):
         hierarchy.add(lambda event: event, on="A", emits=type)
+
+
+def test_nobody_reads_what_betimes_says_to_itself() -> None:
+    with pytest.raises(HierarchyError, match=r"speaks to itself.*leave 'betimes.tick' out"):
+        Hierarchy(clock="A").add(lambda event: event, on=("A", "betimes.tick"), emits="x")
+
+
+@pytest.mark.parametrize("clock", ["hit", "Ball", ("hit", "Ball")])
+def test_a_clock_that_no_event_could_move_is_refused(clock: tuple[str, ...] | str) -> None:
+    hierarchy = Hierarchy(clock=clock, inputs=("ball",))
+    hierarchy.add(lambda event: event, on="ball", emits="hit", name="hits")
+    with pytest.raises(HierarchyError, match=r"detector 'hits' has clock=.* but it does not see"):
+        Engine(hierarchy)
+
+
+def test_one_clock_type_that_it_sees_is_enough() -> None:
+    hierarchy = Hierarchy(clock=("ball", "hit"), inputs=("ball",))
+    hierarchy.add(lambda event: Event("hit", event.ts), on="ball", emits="hit", name="hits")
+    hierarchy.add(lambda event: Event("goal", event.ts), on="hit", emits="goal", name="goals")
+    some = [Event("ball", ts) for ts in range(5)]
+    engine = Engine(hierarchy)
+    assert fold([*engine.feed(some), *engine.finish()]) == oracle(hierarchy, some)
 
 
 @pytest.mark.parametrize("text", ["a c", "a-c", "a c+"])

@@ -10,7 +10,8 @@ import pytest
 
 from betimes import Engine, Event, EventBatch, Hierarchy, pattern
 from betimes.engine.news.digests import Digests, digest_all
-from betimes.engine.news.digests.columns import digest_words, halves_of, spelled
+from betimes.engine.news.digests.columns import halves_of, shape_of, spelled
+from betimes.engine.news.digests.few import identify
 from betimes.engine.stages.columns import waiting
 from betimes.engine.stages.columns.below import Known
 from betimes.engine.stages.columns.shelves import Numbers
@@ -59,6 +60,20 @@ def test_a_shelf_of_numbers_gives_back_what_was_put_on_it() -> None:
     assert block.rows[0].tolist() == asked.reshape(2, 100).tolist()
 
 
+def test_a_part_of_plain_numbers_is_cut_from_arrays() -> None:
+    batch = numbers(50, 1)
+    assert isinstance(batch.payload, pa.Table)
+    bare, payload = batch.without_payload().part(10, 20), batch.payload.slice(10, 10)
+    expected = EventBatch(bare.ts, bare.codes, bare.types, payload).rows()
+    part = batch.part(10, 20)
+    assert isinstance(part, ArrayBatch)
+    assert [*map(repr, part.rows())] == [*map(repr, expected)]
+    assert part.payload == payload or repr(part.payload) == repr(payload)  # NaN equals nothing
+    twice = EventBatch.concat([batch, batch]).part(10, 20)
+    assert not isinstance(twice, ArrayBatch), "a part of two chunks would take a copy of both"
+    assert [*map(repr, twice.rows())] == [*map(repr, expected)]
+
+
 def test_a_null_goes_to_another_shelf() -> None:
     store = Store()
     plain = EventBatch(np.array([1]), np.zeros(1, np.int32), ("A",), pa.table({"v": [1]}))
@@ -77,12 +92,35 @@ def test_digests_of_words_are_those_of_rows() -> None:
     expected = [digests.digest("t", event.ts, key, event.payload) for event, key in rows]
     pieces, ts = halves_of(keys), batch.ts
     assert spelled(digest_all(digests, "t", ts, pieces, batch.arrays)) == expected
-    shelf = Numbers(batch.schema)
-    shelf.put(256 * np.arange(50), batch, None)
-    words = shelf.block(256 * np.arange(50)).rows[3:]
-    kinds = [array.dtype for array in batch.arrays.values()]
-    names = (*batch.arrays,)
-    assert spelled(digest_words(digests, "t", names, kinds, ts, pieces, words)) == expected
+
+
+@pytest.mark.parametrize("gaps", [False, True], ids=["all are kept", "some were forgotten"])
+def test_few_outputs_have_the_fields_and_digests_of_rows(gaps: bool) -> None:
+    whole = numbers(50, 1)
+    assert isinstance(whole.payload, pa.Table)
+    digests = Digests("d")
+    batch = in_arrays(
+        EventBatch(whole.ts, whole.codes, whole.types, whole.payload.drop_columns(["u"]))
+    )
+    assert isinstance(batch, ArrayBatch)
+    shelf, known = Numbers(batch.schema), 256 * np.arange(50)
+    shelf.put(known, batch, None)
+    if gaps:
+        known = known[::3]
+        shelf.forget(50 * 256, known)
+    events = batch.take(known // 256).rows()
+    expected = [digests.digest("t", e.ts, key, e.payload) for key, e in enumerate(events)]
+    shape = shape_of(digests, "t", (*batch.arrays,), tuple(a.dtype for a in batch.arrays.values()))
+    rows, found = np.empty((len(known), 6), np.int64), np.empty((2, len(known)), np.uint64)
+    text = np.empty(24 * len(known), np.uint8)
+    identify(
+        *shelf.words(), known[np.newaxis], np.arange(1, 7), shape.floats, shape.template,
+        shape.order, halves_of([*range(len(known))]), np.arange(len(known)), rows, found, text,
+    )  # fmt: skip
+    assert spelled(found) == expected
+    assert text.tobytes().decode() == "".join(expected)
+    assert rows[:, 0].tolist() == [event.ts for event in events]
+    assert rows[:, 2].tolist() == [event["i"] for event in events]
 
 
 @pytest.mark.parametrize("step", [1, 3], ids=["every row waits", "some rows wait"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -140,6 +141,25 @@ def test_adjust_changes_what_a_detector_says() -> None:
     engine = Engine(hierarchy, slack="30us")
     engine.feed(STREAM)
     assert [engine.stats[name].slack for name in ("pairs", "triples")] == [30, 20], "not 2 x 20"
+
+
+@dataclass
+class EveryThird:
+    """A snapshot model that is a dataclass."""
+
+    events: int = 3
+
+    def length(self, *_: Any, **__: Any) -> int:
+        return self.events
+
+
+def test_a_detector_may_have_its_own_snapshot_model() -> None:
+    model = EveryThird()
+    hierarchy = two(snapshots=model)
+    hierarchy.adjust("pairs", attenuation=0)
+    assert next(iter(hierarchy)).own.snapshots is model
+    engine = Engine(hierarchy)
+    assert fold([*engine.feed(STREAM), *engine.finish()]) == oracle(hierarchy, STREAM)
 
 
 @pytest.mark.parametrize(

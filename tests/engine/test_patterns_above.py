@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 import betimes as bt
 from betimes.engine import Engine, Hierarchy
+from betimes.engine.news.outputs import Outputs
 from betimes.engine.stages.columns import ColumnTactic
+from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.rows import RowTactic
 from betimes.model import Event, EventBatch
 from betimes.model.change import Change, ChangePart, content, fold
@@ -122,3 +125,38 @@ def test_matches_of_matches_stay_columns() -> None:
         "pair.ts": 2, "pair.A.ts": 1, "pair.A.v": 1, "pair.B.ts": 2, "pair.B.v": 2, "C.ts": 3,
         "C.v": 3,
     }  # fmt: skip
+
+
+class Listens(Observer):
+    """Compares what outputs say by columns with what they say one by one."""
+
+    def __init__(self) -> None:
+        self.columns = 0
+
+    def made(self, stage: Any, outputs: Outputs) -> None:  # noqa: ARG002
+        count = len(outputs)
+        self.columns += 0 if outputs.made_one_by_one else count
+        each = np.arange(count)
+        picked = outputs.pick(each[::-1])
+        both = Outputs.concat([picked, outputs])
+        assert [*map(both.place, range(count))] == [*map(picked.place, range(count))]
+        assert both.place(count) == outputs.place(0)
+        assert both.ids_of(each) == outputs.ids_of(each[::-1]) == picked.ids
+        rows = Outputs.of(list(outputs))
+        assert [*map(outputs.place, range(count))] == rows.places == outputs.places
+        assert both.places == picked.places + rows.places
+        assert both.causes == picked.causes + rows.causes
+        assert (outputs.identities == rows.identities).all()
+
+
+def test_columns_of_outputs_say_what_their_rows_say() -> None:
+    hierarchy = Hierarchy(clock="*")
+    hierarchy.add(bt.pattern("A B", emits="pair", select={"v": "A.v"}))
+    hierarchy.add(bt.pattern("pair C", emits="top", select={"v": "C.v"}))
+    observer, times = Listens(), list(range(1, 1001))
+    table = pa.table({"ts": times, "type": ["A", "B", "C", "X"] * 250, "v": [5] * 1000})
+    engine = Engine(hierarchy, attenuation=0.5, observers=[observer])
+    for low in range(0, 1000, 100):
+        engine.feed(table.slice(low, 100))
+    engine.finish()
+    assert observer.columns > 400

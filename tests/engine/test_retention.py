@@ -87,6 +87,20 @@ def test_the_size_of_history_is_about_what_it_takes(case: Case) -> None:
     assert 0.4 < (engine.stats[NAME].history_bytes - told) / found < 2.5
 
 
+@every_case
+def test_the_size_of_history_is_that_of_now_however_often_one_asks(case: Case) -> None:
+    hierarchy = case.hierarchy(by="k", above=True, plain=True)
+    asked, unasked = (Engine(hierarchy, attenuation=0.0, snapshots=3) for _ in range(2))
+    order = np.random.default_rng(1).permuted(np.arange(600).reshape(-1, 12), axis=1).ravel()
+    events = EventBatch.concat([*hours(600)]).take(order)
+    for low in range(0, 600, 7):
+        part = events[low : low + 7]
+        assert [*asked.feed(part)] == [*unasked.feed(part)]
+        sizes = [stats.history_bytes for stats in asked.stats.values()]
+    assert any(stats.replays for stats in asked.stats.values())
+    assert sizes == [stats.history_bytes for stats in unasked.stats.values()]
+
+
 def test_a_stream_too_fast_for_its_budget_keeps_what_it_must() -> None:
     engine = Engine(counting(), retention="1 kB")
     for batch in hours(20_000, apart=SECOND // 100):

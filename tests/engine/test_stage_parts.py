@@ -11,6 +11,7 @@ from betimes.engine.describe import describe
 from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.retention import Retention
+from betimes.engine.stages.columns.below import Waits
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.lateness import Lateness
@@ -19,6 +20,7 @@ from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.telling import Telling
 from betimes.engine.stats import StageCounts
 from betimes.model import Event, EventBatch
+from betimes.model.codec import CheckpointError
 from tests.engine.material import Count
 
 
@@ -326,3 +328,30 @@ def test_failures_resume() -> None:
     with pytest.raises(DetectorFailed, match="at 8"):
         other.judge(9)
     assert other.state_of() == ({}, {("k", place(5))})
+
+
+# What waits from other stages, at a compiled pattern
+
+
+def test_outputs_wait_until_they_are_handed_out_or_taken_back() -> None:
+    first, copy, other, later = (
+        output(ts, ts, name=name)
+        for ts, name in ((1, "0" * 24), (1, "0" * 24 + "-1"), (2, "ab" * 12), (3, "cd" * 12))
+    )
+    copy.copy = 1
+    waits = Waits()
+    assert waits.withdraw(first) is None
+    waits.put(np.array([7, 5, 6]), Outputs.of([first, copy, other]))
+    assert waits.withdraw(copy) == 5, "the number among equals tells them apart"
+    assert waits.withdraw(copy) is None
+    waits.hand_out(np.array([4, 6]))
+    waits.put(np.array([9]), Outputs.of([later]))
+    rows, words = waits.state_of()
+    assert rows.tolist() == [7, 9]
+    again = Waits()
+    again.resume((rows, words))
+    assert [again.withdraw(each) for each in (first, copy, other, later)] == [7, None, None, 9]
+    with pytest.raises(CheckpointError, match="waits from other stages"):
+        again.resume((rows[::-1].copy(), words))
+    with pytest.raises(CheckpointError, match="waits from other stages"):
+        again.resume((rows, words[:, :1]))

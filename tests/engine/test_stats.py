@@ -227,7 +227,10 @@ def _kinds() -> dict[str, Any]:
         "slack": st.sampled_from(["largest", 3]),
         "errors": st.just("skip"),
     }),
-    st.sampled_from([{}, {"by": "k"}, {"by": "k", "order": "key"}]),
+    st.sampled_from([
+        {}, {"by": "k"}, {"by": "k", "order": "key"}, {"source": "v", "quiet": 15},
+        {"source": "k", "by": "k"}, {"source": "v", "by": "k", "order": "key"},
+    ]),
     st.booleans(),
     st.integers(1, 6),
 )  # fmt: skip

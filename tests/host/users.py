@@ -57,6 +57,7 @@ def tables(rows: int = 1_200, cut: int = 200, *, bad: bool = True) -> Tables:
     ts, types = events.ts.tolist(), [events.types[code] for code in events.codes.tolist()]
     if bad:
         ts[7], ts[333], types[8] = None, -5, None
+        ts[500], types[500] = 10**15, "betimes.tick"
     table = pa.table(
         {
             "ts": pa.array(ts, pa.int64()),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from betimes.model.arrays import ArrayBatch, in_arrays
 from betimes.model.batch import EventBatch
 from betimes.model.change import Change, ChangeBatch, ChangePart
+from betimes.model.coded import Coded
 
 MANY = 64
 """From this many rows on, a table is written column by column."""
@@ -83,3 +84,30 @@ def test_payloads_in_arrays_are_written_as_rows_are(count: int) -> None:
         columns = whole.to_arrow()
         assert pa.types.is_struct(columns["payload"].type) is not bool(others)
         assert not others or columns.equals(expected)
+
+
+@pytest.mark.parametrize("counts", [(200,), (100, 3, 70), (1, 2, 64)])
+def test_columns_of_changes_say_what_their_rows_say(counts: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    extremes = [-(2**63), -1, 0, 9, 10, 2**63 - 1]
+    parts: list[Any] = []
+    for n, count in enumerate(counts):
+        values: dict[str, Any] = {
+            f'a "{n % 2}" %é': rng.choice(extremes, count),
+            "b": rng.integers(0, 256, count).astype(np.uint8),
+        }
+        types, codes = ("é", "A")[n % 2 :], rng.integers(0, 2 - n % 2, count).astype(np.int32)
+        ts = rng.integers(0, 10**12, count)
+        events = in_arrays(EventBatch(ts, codes, types, pa.table(values)))
+        causes: Any = Coded(rng.integers(0, 2, count), ["x", "ü"]), ts
+        if n == 1:
+            causes = ["late x at 7"] * count
+        elif count == 1:
+            causes = Coded(np.zeros(1, np.int64), ["time"]), np.array([2**63 - 1])
+        ids = [f"{n}{row:023}" for row in range(count)]
+        final = None if n == 1 else rng.random(count) < 0.5
+        parts.append(ChangePart("insert", final, ids, range(count), events, ts, ts, "d", causes))
+    whole = ChangeBatch.of(parts)
+    rows = ChangeBatch([*whole])
+    assert whole.to_arrow("json").equals(rows.to_arrow("json"))
+    assert whole.to_arrow().to_pylist() == rows.to_arrow().to_pylist()

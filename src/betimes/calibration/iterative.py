@@ -153,11 +153,6 @@ def measuring_options(options: EngineOptions) -> EngineOptions:
             f"expected a slack that is learned, got slack={options.slack!r}: calibration finds out "
             "how long to wait, and a fixed slack leaves nothing to find; leave slack out"
         )
-    if options.source is not None:
-        raise OptionError(
-            f"expected one clock for all events, got source={options.source!r}: calibration "
-            "measures delays by one clock; leave source out, or run without a calibration"
-        )
     return options.with_(slack="largest", attenuation=1.0, late="repair")
 
 

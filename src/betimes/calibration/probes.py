@@ -10,6 +10,9 @@ know or does not need:
   needs a slack greater than `clock - ts`. With derived events, this also holds for an event at the
   clock: there, events of the same time have an order other than that of their arrival.
 
+If each source has its own clock, the unit measures the delays of each by it; the first addition
+holds there as well, and the second is not needed.
+
 A notice, the pseudo event by which a detector tells its readers that it now waits longer, counts as
 an event.
 """
@@ -105,6 +108,16 @@ class Probe:
         self.delays[name] = max(delay, self.delays.get(name, 0))
 
 
+def delays_at(unit: OrderingUnit, probe: Probe) -> dict[str, int]:
+    """The largest delay of each type at a unit that a probe has watched."""
+    if unit.clocks is None:
+        return probe.delays
+    stats = unit.stats
+    found = dict(stats.delays)
+    _take(found, unit.clocks.still_open(list(stats.types)))
+    return found
+
+
 def _updates(batch: EventBatch, before: Ints, clock: Ints, moving: dict[str, int]) -> Mask:
     """Which arrivals update the clock: it moves, or a clock event confirms it."""
     offsets = np.array([moving.get(name, 0) for name in batch.types], np.int64)
@@ -183,7 +196,8 @@ class Measuring(Observer):
         clock = self._hierarchy.clock_of(stage.node)
         learned = clock is None and len(stats.clock_types) == 1
         several = len(clock or ()) > 1
-        taken = {t: d for t, d in probe.delays.items() if t == PSEUDO or stage.node.takes(t)}
+        delays = delays_at(stage.unit, probe)
+        taken = {t: d for t, d in delays.items() if t == PSEUDO or stage.node.takes(t)}
         return Measured(
             delays={name: taken},
             slack={name: stats.slack},

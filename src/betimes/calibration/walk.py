@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from betimes.calibration.iterative import Recording, batches_of
-from betimes.calibration.probes import Probe
+from betimes.calibration.probes import Probe, delays_at
 from betimes.configuration.value import (
     Calibration,
     CalibrationError,
@@ -55,11 +55,13 @@ def recalibrate(
     processing: Delays = None,
     back_setting: Delays = None,
     events: Recording | None = None,
+    source: str | None = None,
 ) -> Calibration:
     """Adapt an older configuration to a hierarchy, with some sub-delays replaced.
 
     `jitter` is given by types of input events, the others by types that detectors publish. With
-    `events`, a piece of the new input, the jitter is measured; no detector runs. What is neither
+    `events`, a piece of the new input, the jitter is measured, with `source` by the clocks of its
+    sources; no detector runs. What is neither
     in the older configuration nor given is assumed, and listed in `notes`.
 
     >>> from betimes import Event, Hierarchy, calibrate
@@ -84,7 +86,7 @@ def recalibrate(
                 ("processing", processing), ("network", network), ("back_setting", back_setting),
             )
         },
-        {} if events is None else measure_jitter(hierarchy, events),
+        {} if events is None else measure_jitter(hierarchy, events, source),
         [],
     )  # fmt: skip
     nodes = {node.name: node for node in hierarchy}
@@ -110,22 +112,25 @@ def recalibrate(
     )
 
 
-def measure_jitter(hierarchy: Hierarchy, events: Recording) -> dict[str, dict[str, int]]:
+def measure_jitter(
+    hierarchy: Hierarchy, events: Recording, source: str | None = None
+) -> dict[str, dict[str, int]]:
     """The largest delay of each input type at each detector, from the input alone."""
     units = {
         node.name: OrderingUnit(
-            clock=hierarchy.clock_of(node), on=None if EVERY in node.on else node.on
+            clock=hierarchy.clock_of(node), on=None if EVERY in node.on else node.on, source=source
         )
         for node in hierarchy
     }
     probes = {node.name: Probe() for node in hierarchy}
     for given in batches_of(events)():
-        batch = EventBatch.of(given).without_payload()
+        batch = EventBatch.of(given)
+        batch = batch.without_payload() if source is None else batch
         for name, unit in units.items():
             probes[name].watch(unit, batch, unit.feed(batch))
     return {
-        node.name: {t: d for t, d in probes[node.name].delays.items() if node.takes(t)}
-        for node in hierarchy
+        node.name: {t: d for t, d in delays_at(units[node.name], probe).items() if node.takes(t)}
+        for node, probe in zip(hierarchy, probes.values(), strict=True)
     }
 
 

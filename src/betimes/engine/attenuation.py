@@ -10,6 +10,10 @@ Where this differs from Algorithm 3:
 * *The last minimum survives repeated overload.* The algorithm stores the attenuation whenever the
   load is too high. In an overload of several spans that is 1 from the second span on; the line is
   then 0, and what follows is halved all the way into the value that was too low.
+* *Halving does not lead back to the last minimum.* Above 1/3, it is above the line: the algorithm
+  would go from 1 to the half that was too low, and so back and forth.
+* *Small steps end below the last minimum.* What was too low is not any more, so the load has
+  changed, and halving goes on.
 * *Below `LEAST`, the attenuation becomes 0.* Halving would never get there.
 * *Small steps end at 0*, where the algorithm would make it negative.
 * *One budget.* In the paper, each ordering unit controls itself. The stages of an engine share one
@@ -92,16 +96,20 @@ class Attenuation:
 
     def next(self) -> float:
         """The value that a step would lead to."""
-        target = self.value / 2
-        line = 0.0 if self._last is None else (1 - self._last) / 2
-        if self._slow or target < line:
-            target = self.value - self._zone.step
+        target = round(self.value - self._zone.step, 9) if self._is_near else self.value / 2
         return 0.0 if target < LEAST else target
 
     def advance(self) -> None:
-        line = 0.0 if self._last is None else (1 - self._last) / 2
-        self._slow = self._slow or self.value / 2 < line
-        self.value = self.next()
+        """Speculate more, by one step."""
+        self.value, self._slow = self.next(), self._is_near
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether halving would bring it near the last minimum, which is still too low."""
+        target, last = self.value / 2, self._last
+        if last is None or self.value < last:
+            return False
+        return self._slow or target < (1 - last) / 2 or target <= last
 
 
 class AttenuationControl:

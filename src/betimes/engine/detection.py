@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,10 +15,11 @@ from betimes.engine.engine import Engine
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.intake import Events
 from betimes.engine.options import EngineOptions, signature
-from betimes.model import EventError, OptionError
+from betimes.model import EventError, OptionError, times
 from betimes.model.batch import EventBatch
 from betimes.model.change import Change, ChangeBatch
 from betimes.model.duration import LONGEST
+from betimes.model.texts import comparable
 
 PATIENT: dict[str, Any] = {"attenuation": 1.0, "slack": 0, "retention": LONGEST}
 """Options for events that are in order: nothing has to wait, and everything can be repaired."""
@@ -111,15 +113,13 @@ def _contents(batch: EventBatch) -> npt.NDArray[np.intp]:
     if isinstance(batch.payload, pa.Table):
         import pyarrow.compute as pc  # slow to load
 
-        names = [f"column {name}" for name in batch.payload.column_names]
-        table = batch.payload.rename_columns(names)
-        table = table.append_column("ts", pa.array(batch.ts))
         ranks = np.argsort(np.argsort(batch.types))
-        table = table.append_column("type", pa.array(ranks[batch.codes]))
+        keys: dict[str, Any] = {"ts": pa.array(batch.ts), "type": pa.array(ranks[batch.codes])}
+        names = sorted(batch.payload.column_names)
+        keys |= {f"column {name}": comparable(batch.payload[name]) for name in names}
+        keys |= {f"zero {name}": zeros for name in names for zeros in _zeros(batch.payload[name])}
         with suppress(pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid):
-            found = pc.sort_indices(
-                table, sort_keys=[(key, "ascending") for key in ("ts", "type", *sorted(names))]
-            )
+            found = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
             return np.asarray(found).astype(np.intp)
 
     def content(row: int) -> tuple[int, str, list[tuple[str, Any]]]:
@@ -133,13 +133,29 @@ def _contents(batch: EventBatch) -> npt.NDArray[np.intp]:
     return np.array(sorted(range(len(batch)), key=content), np.intp)
 
 
-def _sortable(value: Any) -> tuple[int, Any]:
-    """Values of different kinds cannot be compared: numbers, text, the rest, and nothing."""
+def _zeros(column: Any) -> list[Any]:
+    """What tells 0.0 from -0.0, which are equal, if a column has both."""
+    if not pa.types.is_floating(column.type):
+        return []
+    values = column.to_numpy()
+    minus = (values == 0) & np.signbit(values)
+    return [pa.array(~minus)] if minus.any() else []
+
+
+def _sortable(value: Any) -> tuple[int, Any, str]:
+    """Values of different kinds cannot be compared: numbers, text, times, the rest, and nothing.
+
+    Some that are equal still differ, such as 1, 1.0 and True: how they are written decides.
+    """
     if value is None:
-        return 4, 0
+        return 6, 0, ""
     if isinstance(value, int | float):
-        return 1, value
-    return (2, value) if isinstance(value, str) else (3, repr(value))
+        return (1, value, repr(value)) if value == value else (2, 0, "")
+    if isinstance(value, str):
+        return 3, value, ""
+    if isinstance(value, datetime):
+        return 4, times.from_values([value])[0][0], repr(value)
+    return 5, repr(value), ""
 
 
 detect.__signature__ = signature(detect, **PATIENT)  # type: ignore[attr-defined]

@@ -43,7 +43,7 @@ from betimes.model.identity import Identity
 from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 
-FORMAT = 8
+FORMAT = 9
 """Layout of a checkpoint; any other layout is refused."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
@@ -107,6 +107,9 @@ class Engine:
         Objects that watch the stages at work; see `Observer`.
     carry : None
         Takes news from stage to stage; it may write it to bytes and read it elsewhere.
+    cores : None
+        How many cores detectors may use that start processes by themselves; all that there are if
+        you do not say.
 
     >>> from betimes import Event
     >>> def fast(event):
@@ -129,6 +132,7 @@ class Engine:
         load: LoadMeter | None = None,
         observers: Sequence[Observer] = (),
         carry: Callable[[News], News] | None = None,
+        cores: int | None = None,
         **keywords: Any,
     ) -> None:
         if not isinstance(hierarchy, Hierarchy):
@@ -156,7 +160,7 @@ class Engine:
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
-            carry=carry, budget=(budget := Budget(self.options.kept.budget)),
+            carry=carry, cores=cores, budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make, budget) if self.options.order == "key" else make()
@@ -222,6 +226,8 @@ class Engine:
 
         With `blocks`, only the events of one source are in the order of their arrival, and each
         source may come as a block: nothing settles until every source of the batch was heard.
+
+        An engine takes one call at a time: while another thread is in one, this is a `BusyError`.
         """
         self._check_open()
         if self._gathers(events):

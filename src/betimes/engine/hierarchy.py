@@ -18,6 +18,7 @@ from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.model.change import LATE, REJECTED
 from betimes.model.duration import Duration
 from betimes.model.errors import BetimesError, OptionError
+from betimes.model.event import RESERVED
 from betimes.model.hints import did_you_mean, known_options, unknown
 from betimes.model.identity import WHOLE, Identity, spelled_names, subject
 from betimes.ordering.clock import EVERY, parse_clock
@@ -85,11 +86,15 @@ class Hierarchy:
             "retraction": retraction, "snapshots": snapshots,
         }  # fmt: skip
         node = replace(node, own=Own.of(node.name, own))
-        for type in {LATE, REJECTED}.intersection(node.emits):
+        for type in {LATE, REJECTED, *RESERVED}.intersection(node.emits):
             raise HierarchyError(
-                f"{LATE!r} and {REJECTED!r} are types that the engine itself publishes, but "
-                f"detector {node.name!r} has emits={list(node.emits)}; "
-                f"rename {type!r}"
+                f"{type!r} is a type that the engine itself publishes, but detector {node.name!r} "
+                f"has emits={list(node.emits)}; rename {type!r}"
+            )
+        for type in RESERVED.intersection(node.on):
+            raise HierarchyError(
+                f"{type!r} is a type with which betimes speaks to itself, and which no detector "
+                f"gets, but detector {node.name!r} has on={list(node.on)}; leave {type!r} out"
             )
         if node.name in self._nodes:
             raise HierarchyError(
@@ -213,17 +218,22 @@ class Hierarchy:
                     )
 
     def _check_clock(self, node: Node, published: set[str]) -> None:
-        """The clock of a detector is moved by events that it can see."""
-        for type in node.own.clock or ():
-            unseen = type in published and type not in node.on
-            if self.inputs is not None and not unseen:
-                unseen = type not in (*self.inputs, *node.on, EVERY)
-            if unseen:
-                raise HierarchyError(
-                    f"detector {node.name!r} has clock={list(node.own.clock or ())}, but it does "
-                    f"not see {type!r}: it sees the input events, and what it subscribes to; give "
-                    "another clock, or leave it out"
-                )
+        """The clock of a detector is moved by events that it can see.
+
+        It must see all types of its own clock. Of those that all detectors share, one will do; and
+        if nobody says what the input is, they may be in it.
+        """
+        clock, own = self.clock_of(node) or (), node.own.clock is not None
+        seen = {EVERY, *node.on, *(self.inputs or ())}
+        if self.inputs is None:
+            seen |= {type for type in clock if not own or type not in published}
+        unseen = [type for type in clock if type not in seen]
+        if unseen and (own or len(unseen) == len(clock)):
+            raise HierarchyError(
+                f"detector {node.name!r} has clock={list(clock)}, but it does not see "
+                f"{unseen[0]!r}: it sees the input events, and what it subscribes to; give another "
+                "clock, or leave it out"
+            )
 
     def own(self) -> dict[str, dict[str, str]]:
         """What detectors say for themselves, and saved states depend on, in words."""

@@ -45,11 +45,12 @@ class Intake:
 
     def batch(self, events: Events) -> tuple[EventBatch, list[Event] | None]:
         """Events as a batch; and as rows if they came as rows that can be used as they are."""
+        if isinstance(events, EventBatch):
+            self._doubt_unit(events)
+            return events, None
         rows: list[Event] | None = None
         if type(events) is Event:
             rows = [events] if type(events.ts) is int else None
-        elif type(events) is EventBatch:
-            pass
         elif isinstance(events, list):
             rows = events
         elif isinstance(events, Iterator | set | tuple | deque):
@@ -62,7 +63,7 @@ class Intake:
 
     def _doubt_unit(self, batch: EventBatch) -> None:
         """Say so if the first times of the stream look as if they counted another unit."""
-        if self._judged_unit or not len(batch):
+        if self._judged_unit or self._unit is not None or not len(batch):
             return
         self._judged_unit = True
         doubt = times.doubt(int(batch.ts.min()), int(batch.ts.max()))
@@ -74,16 +75,17 @@ class Intake:
         unread: dict[str, int] = {}
         if self._expected.issuperset(batch.types):
             return unread
-        for name in RESERVED.intersection(batch.types):
-            raise EventError(
-                f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' own, "
-                f"got an event of type {name!r}; rename the type, or filter such events out"
-            )
         inputs = self._inputs
-        if inputs is None and EVERY in self._used:
+        if inputs is None and EVERY in self._used and RESERVED.isdisjoint(batch.types):
             return unread
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         for name, count in zip(batch.types, counts, strict=True):
+            if count and name in RESERVED:
+                raise EventError(
+                    f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' "
+                    f"own, got an event of type {name!r}; rename the type, or filter such events "
+                    "out"
+                )
             if count and inputs is not None and name not in inputs:
                 raise EventError(
                     f"expected events of the types {list(inputs)} (inputs=), got {name!r}; declare "

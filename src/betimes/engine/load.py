@@ -75,6 +75,8 @@ class LoadMeter:
         self._depth = 0
         self._since = time()
         """When the last work ended."""
+        self.paused = self._since
+        """When it was idle last."""
         self._before: tuple[int, tuple[float, int | None]] | None = None
         """The thread that did it, and its effort by then."""
         self._pauses = False
@@ -84,8 +86,9 @@ class LoadMeter:
         if self._depth == 0:
             gap = self.time() - self._since
             self._pauses = gap >= SHORT
-            if gap >= SHORT * (1 + self.passed):
-                self.idle += self._idle_in(gap)
+            if gap >= SHORT * (1 + self.passed) and (idle := self._idle_in(gap)):
+                self.idle += idle
+                self.paused = self._since + gap
             self.passed = 0
         self._depth += 1
         return self
@@ -120,19 +123,27 @@ class Span:
 
 
 class Spans:
-    """Cuts the time of a meter into spans."""
+    """Cuts the time of a meter into spans.
+
+    A span is over after a given time. It is over sooner if it has no pause, and there was none for
+    that long: an overload that begins within a span is then known before the next one is over.
+    """
 
     def __init__(self, meter: LoadMeter) -> None:
         self._meter = meter
         self._began, self._idle = meter.time(), meter.idle
+        self._cut = self._began
+        """When the last span ended that was over sooner."""
         self.last = Span()
 
     def next(self, least: float) -> Span | None:
-        """The span that ends now, unless it is shorter than `least` seconds."""
-        now = self._meter.time()
+        """The span that ends now, if it is over; usually, it takes at least this many seconds."""
+        now, paused = self._meter.time(), self._meter.paused
         seconds = now - self._began
         if seconds < least:
-            return None
+            if paused > self._began or now - max(paused, self._cut) < least:
+                return None
+            self._cut = now
         idle = self._meter.idle - self._idle
         self._began, self._idle = now, self._meter.idle
         self.last = Span(seconds, min(max(1.0 - idle / seconds, 0.0), 1.0))

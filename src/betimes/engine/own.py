@@ -6,7 +6,7 @@ because a wrong result costs too much, or has a state that is too large for many
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from betimes.engine.options import EngineOptions
@@ -42,7 +42,7 @@ class Own:
 
     def with_(self, detector: str, given: dict[str, Any]) -> Own:
         """The same settings, with some of them changed."""
-        return Own.of(detector, asdict(self) | given)
+        return Own.of(detector, vars(self) | given)
 
     def over(self, options: EngineOptions) -> EngineOptions:
         """The options of the engine for this detector."""
@@ -65,7 +65,7 @@ class Own:
 
     def _options(self) -> dict[str, Any]:
         """Those of them that are options of an engine."""
-        return {n: v for n, v in asdict(self).items() if n != "clock" and v is not None}
+        return {n: v for n, v in vars(self).items() if n != "clock" and v is not None}
 
 
 NOTHING_OWN = Own()

@@ -64,6 +64,7 @@ class SharedOrder:
         time: Callable[[], float],
         observers: Sequence[Observer],
         carry: Callable[[News], News] | None = None,
+        cores: int | None = None,
         key: Any = None,
         budget: Budget,
     ) -> None:
@@ -90,7 +91,7 @@ class SharedOrder:
             )  # fmt: skip
             self.stages[name] = Stage(
                 node, level, unit, own, clock=clock, time=time,
-                observers=observers,
+                observers=observers, cores=cores,
             )  # fmt: skip
         for stage in self.stages.values():
             types = set(stage.node.on)

@@ -59,8 +59,7 @@ class DetectorStats(msgspec.Struct, frozen=True):
     """Stream time; None until the first clock event arrives."""
     slack: int
     delays: dict[str, int]
-    """The largest delay of each type that it takes: where the slack comes from. Empty if each
-    source has its own clock."""
+    """The largest delay of each type that it takes: where the slack comes from."""
     attenuation: float
     buffered: int
     """Events that wait to be handled, or were handled and are not settled."""

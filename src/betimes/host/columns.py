@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model import EventBatch, times
+from betimes.model import EventBatch, Rejected, times
 from betimes.model.event import OWN, RESERVED
 from betimes.model.identity import Facts
 from betimes.model.rows import plain
@@ -46,28 +47,38 @@ class Columns:
         rows = plain(table)
         if self.time in rows.column_names and pa.types.is_timestamp(table[self.time].type):
             unit = None  # they have become microseconds
-        found: list[tuple[str, dict[str, Any]]] = []
+        reasons: dict[int, str] = {}
+        good = np.arange(len(rows))
         if source is not None and source in rows.column_names and rows[source].null_count:
-            nowhere = rows.filter(rows[source].is_null()).to_pylist()
-            found += [("the source is missing", row) for row in nowhere]
-            rows = rows.filter(rows[source].is_valid())
-        batch, rejected = EventBatch.sift_arrow(
-            rows, time=self.time, type=self.type, arrival=self.arrival, unit=unit
-        )
-        found += [(bad.reason, rows.slice(bad.row, 1).to_pylist()[0]) for bad in rejected]
-        bad = [
-            BadRow(reason, _theirs(row), times.of(row[self.time], unit)) for reason, row in found
-        ]
+            there = np.asarray(rows[source].is_valid())
+            reasons |= dict.fromkeys(good[~there].tolist(), "the source is missing")
+            good = good[there]
+        batch, rejected = self._sifted(rows, good, unit)
+        if not RESERVED.isdisjoint(batch.types):
+            names = rows[self.type].take(good).to_pylist()
+            own = np.array([name in RESERVED for name in names])
+            reasons |= dict.fromkeys(good[own].tolist(), "the type is one of betimes' own")
+            good = good[~own]
+            batch, rejected = self._sifted(rows, good, unit)
+        reasons |= {int(good[bad.row]): bad.reason for bad in rejected}
+        bad = []
+        for number, reason in sorted(reasons.items()):
+            (row,) = rows.slice(number, 1).to_pylist()
+            bad.append(BadRow(reason, _theirs(row), times.of(row[self.time], unit)))
         if self.arrival is not None and self.arrival.startswith(OWN):
             assert isinstance(batch.payload, pa.Table)
             batch.payload = batch.payload.drop_columns([self.arrival])
-        if not RESERVED.isdisjoint(batch.types):
-            own = np.array([name in RESERVED for name in batch.types])[batch.codes]
-            for event in batch.take(np.flatnonzero(own)):
-                row = {self.time: event.ts, self.type: event.type, **event.payload}
-                bad.append(BadRow("the type is one of betimes' own", row, event.ts))
-            batch = batch.take(np.flatnonzero(~own))
         return batch, bad
+
+    def _sifted(
+        self, rows: pa.Table, good: npt.NDArray[np.intp], unit: str | None
+    ) -> tuple[EventBatch, list[Rejected]]:
+        """The events of these rows, and those that are none."""
+        if len(good) < len(rows):
+            rows = rows.take(good)
+        return EventBatch.sift_arrow(
+            rows, time=self.time, type=self.type, arrival=self.arrival, unit=unit
+        )
 
     def facts(self) -> Facts:
         """What a stored state depends on."""

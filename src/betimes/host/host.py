@@ -48,6 +48,8 @@ class Setup:
     options: EngineOptions
     columns: Columns
     results: str = "provisional"
+    cores: int | None = None
+    """How many cores its engine may use; None if all that there are."""
 
     @property
     def adaptive(self) -> bool:
@@ -78,7 +80,7 @@ class Host:
     def __init__(self, setup: Setup, *, slot: int = 0) -> None:
         self.setup = setup
         self.slot = slot
-        self.engine = Engine(setup.hierarchy, setup.options)
+        self.engine = Engine(setup.hierarchy, setup.options, cores=setup.cores)
         self._last = 0
         """The last number that was given to a row."""
         self._rejected = 0

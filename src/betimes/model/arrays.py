@@ -123,6 +123,16 @@ def in_arrays(batch: EventBatch) -> EventBatch:
     return ArrayBatch(batch.ts, batch.codes, batch.types, arrays, schema)
 
 
+def without_copy(batch: EventBatch, table: pa.Table) -> EventBatch | None:
+    """The batch with its payload as arrays, if that is possible and takes no copy of a column."""
+    if batch.head_start is not None or batch.source is not None:
+        return None
+    if any(column.num_chunks != 1 for column in table.columns):
+        return None
+    found = in_arrays(batch)
+    return None if found is batch else found
+
+
 @lru_cache(maxsize=256)
 def _numbers_in(schema: pa.Schema) -> pa.Schema | None:
     """The schema, if all columns are numbers, and no two have the same name.

@@ -9,6 +9,7 @@ not converted until someone asks for the other form.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -43,7 +44,7 @@ class EventBatch:
     EventBatch(2 events: A, B)
     """
 
-    __slots__ = ("codes", "head_start", "payload", "source", "ts", "types")
+    __slots__ = ("_arrays", "codes", "head_start", "payload", "source", "ts", "types")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class EventBatch:
         self.source = source
         """The number of the source that each event comes from (0 for none), if they are told
         apart."""
+        self._arrays: tuple[pa.Table, EventBatch | None] | None = None
 
     @classmethod
     @known_options
@@ -236,7 +238,7 @@ class EventBatch:
         if isinstance(payload, pa.Table):
             payload = payload.take(rows)
         elif payload is not None:
-            payload = [payload[row] for row in rows.tolist()]
+            payload = pick(payload, rows.tolist())
         head = None if self.head_start is None else self.head_start.take(rows)
         source = None if self.source is None else self.source.take(rows)
         ts, codes = self.ts.take(rows), self.codes.take(rows)
@@ -246,6 +248,8 @@ class EventBatch:
         """Rows `start` to `stop`, without copying columns."""
         payload = self.payload
         if isinstance(payload, pa.Table):
+            if (whole := self._in_arrays(payload)) is not None:
+                return whole.part(start, stop)
             payload = payload.slice(start, stop - start)
         elif payload is not None:
             payload = payload[start:stop]
@@ -253,6 +257,14 @@ class EventBatch:
         source = None if self.source is None else self.source[start:stop]
         ts, codes = self.ts[start:stop], self.codes[start:stop]
         return EventBatch(ts, codes, self.types, payload, head_start=head, source=source)
+
+    def _in_arrays(self, payload: pa.Table) -> EventBatch | None:
+        """The same with its payload as arrays, which are cut faster; None if that takes a copy."""
+        if self._arrays is None or self._arrays[0] is not payload:
+            from betimes.model.arrays import without_copy  # which is made of batches
+
+            self._arrays = payload, without_copy(self, payload)
+        return self._arrays[1]
 
     def without_payload(self) -> EventBatch:
         """Only the columns that ordering needs."""
@@ -349,6 +361,13 @@ class EventBatch:
         shown = ", ".join(self.types[:_SHOWN]) + (", ..." if len(self.types) > _SHOWN else "")
         events = "1 event" if len(self) == 1 else f"{len(self):,} events"
         return f"EventBatch({events}: {shown})" if len(self) else "EventBatch(empty)"
+
+
+def pick(column: Sequence[Any] | dict[int, Any], rows: list[int]) -> list[Any]:
+    """The values of a column in these rows, as fast as Python can."""
+    if len(rows) < 2:
+        return [column[row] for row in rows]
+    return list(itemgetter(*rows)(column))
 
 
 def _in_order(arrivals: pa.ChunkedArray[Any]) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import accumulate, groupby, repeat
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -22,10 +22,12 @@ from msgspec.structs import astuple
 
 from betimes.model.arrays import ArrayBatch, Arrays
 from betimes.model.batch import EventBatch, Payload
+from betimes.model.coded import Coded
 from betimes.model.duration import readable
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import known_options
+from betimes.model.spelling import text_of
 from betimes.model.texts import json_of, plain, struct_of
 
 Ints = npt.NDArray[np.int64]
@@ -94,14 +96,14 @@ class ChangePart(NamedTuple):
     detected_at: Ints
     slack: Ints
     detector: str
-    causes: list[str] | tuple[Sequence[str], Ints]
+    causes: list[str] | tuple[Coded, Ints]
     """In words, or the types and times of the events that completed them."""
 
     def spelled_causes(self) -> list[str]:
         if isinstance(self.causes, list):
             return self.causes
         names, times = self.causes
-        return [*map(spelled_cause, names, times.tolist())]
+        return [*map(spelled_cause, names.spelled(), times.tolist())]
 
     def statuses(self) -> list[Status]:
         if self.final is None:
@@ -123,40 +125,8 @@ class ChangePart(NamedTuple):
             repeat(self.detector), self.spelled_causes(),
         )]  # fmt: skip
 
-    def columns(self) -> list[pa.Array[Any]]:
-        """One column per field of `Change`, without the payload."""
-        count, events = len(self.ids), self.events
-        status = pa.repeat("final", count)
-        if self.final is not None:
-            status = pa.array(self.statuses(), _TEXT)
-        names = pa.repeat(events.types[0], count)
-        if len(events.types) > 1:
-            names = pa.array(events.type_names(), _TEXT)
-        first = self.seq.start
-        return [
-            pa.repeat(self.kind, count), status, self._ids(),
-            pa.array(np.arange(first, first + count), _NUMBER), names,
-            pa.array(events.ts, _NUMBER), pa.array(self.detected_at, _NUMBER),
-            pa.array(self.slack, _NUMBER), pa.repeat(self.detector, count), self._causes(),
-        ]  # fmt: skip
-
-    def _ids(self) -> pa.Array[Any]:
+    def id_column(self) -> pa.Array[Any]:
         return pa.array(self.ids, _TEXT) if isinstance(self.ids, list) else self.ids
-
-    def _causes(self) -> pa.Array[Any]:
-        if isinstance(self.causes, list) or len(self.ids) < _MANY:
-            return pa.array(self.spelled_causes(), _TEXT)
-        names, times = self.causes
-        if times.max() == THE_END:
-            return pa.array(self.spelled_causes(), _TEXT)
-        import pyarrow.compute as pc  # slow to load
-
-        name: Any = names[0]
-        if names.count(name) < len(names):
-            name = pa.array(list(names), _TEXT)
-        when: Any = pa.array(times).cast(_TEXT)
-        joined: pa.Array[Any] = pc.binary_join_element_wise(name, when, " at ")
-        return joined
 
 
 Parts = list[ChangePart | list[Change]]
@@ -214,26 +184,22 @@ class ChangeBatch(Sequence[Change]):
         """
         if payload not in ("columns", "json"):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
-        parts: Parts = self.parts
         if not len(self):
             return _SCHEMA.empty_table()
-        if all(isinstance(part, list) or len(part.ids) < _MANY for part in parts):
-            # Each call of Arrow's has a price: few rows are written together.
-            rows = self._all()
-            few = _at_once(rows) if payload == "columns" else None
+        runs = _runs(self.parts)
+        if payload == "columns" and len(runs) == 1 and isinstance(runs[0], list):
+            few = _at_once(runs[0])
             if few is not None:
                 return few
-            parts = [rows]
         made: list[Any] = []
-        if payload == "columns" and len(set(map(_fields, parts))) == 1:
-            made = [struct_of(_payload(part)) for part in parts]
+        if payload == "columns" and len({*map(_fields, self.parts)}) == 1:
+            made = [_together(run, _struct) for run in runs]
         if not made or any(each is None or each.type != made[0].type for each in made):
-            parts = _together(parts)
-            made = [json_of(_columns_or_rows(part), _count(part)) for part in parts]
+            made = [_together(run, _json) for run in runs]
         schema = _SCHEMA.set(_PAYLOAD, pa.field("payload", made[0].type))
         batches = []
-        for part, column in zip(parts, made, strict=True):
-            columns = part.columns() if isinstance(part, ChangePart) else _columns(part)
+        for run, column in zip(runs, made, strict=True):
+            columns = _columns(run) if isinstance(run, list) else _columns_of(run)
             columns.insert(_PAYLOAD, column)
             batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         return pa.Table.from_batches(batches)
@@ -263,19 +229,43 @@ def _fields(part: ChangePart | list[Change]) -> tuple[Any, ...]:
     return (*(found[0] if isinstance(found, Sequence) else found or ()),)
 
 
-def _together(parts: Parts) -> Parts:
-    """The same with parts of few rows that follow each other as one: columns have a price."""
-    found: Parts = []
-    for part in parts:
-        if _count(part) >= _MANY:
-            found.append(part)
+_Run = list[Change] | tuple[ChangePart, ...]
+
+
+def _runs(parts: Parts) -> list[_Run]:
+    """Parts that follow each other, as rows or columns; few become rows: columns have a price."""
+    found: list[_Run] = []
+    for as_rows, group in groupby(parts, lambda part: isinstance(part, list)):
+        each = [*group]
+        if not as_rows and sum(map(_count, each)) >= _MANY:
+            found.append(tuple(part for part in each if isinstance(part, ChangePart)))
             continue
-        rows = part if isinstance(part, list) else part.rows()
+        rows = [row for part in each for row in (part if isinstance(part, list) else part.rows())]
         if found and isinstance(found[-1], list):
-            found[-1] = found[-1] + rows
+            found[-1] += rows
         else:
             found.append(rows)
     return found
+
+
+def _together(
+    run: _Run, column: Callable[[ChangePart | list[Change]], pa.Array[Any] | None]
+) -> pa.Array[Any] | None:
+    """A column of a run; None if its parts do not have the same."""
+    if isinstance(run, list):
+        return column(run)
+    made = [each for part in run if (each := column(part)) is not None]
+    if len(made) < len(run) or any(each.type != made[0].type for each in made):
+        return None
+    return made[0] if len(made) == 1 else pa.concat_arrays(made)
+
+
+def _struct(part: ChangePart | list[Change]) -> pa.Array[Any] | None:
+    return struct_of(_payload(part))
+
+
+def _json(part: ChangePart | list[Change]) -> pa.Array[Any]:
+    return json_of(_columns_or_rows(part), _count(part))
 
 
 def _at_once(rows: list[Change]) -> pa.Table | None:
@@ -314,6 +304,50 @@ def _row_type(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.DataType | 
 def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
     """One column per field of `Change`, without the payload."""
     return [pa.array([*map(get, rows)], kind) for get, kind in _GETTERS]
+
+
+def _columns_of(parts: tuple[ChangePart, ...]) -> list[pa.Array[Any]]:
+    """The same for changes that are columns already."""
+    counts = [len(part.ids) for part in parts]
+    which = np.arange(len(parts)).repeat(counts)
+    open_ = [np.zeros(n, bool) if p.final is None else ~p.final for p, n in zip(parts, counts)]  # noqa: B905
+    types, names = _side_by_side([(p.events.codes, p.events.types) for p in parts])
+    seq = [np.arange(part.seq.start, part.seq.stop) for part in parts]
+
+    def numbers(columns: list[Ints]) -> pa.Array[Any]:
+        return pa.array(np.concatenate(columns), _NUMBER)
+
+    return [
+        text_of(which, tuple(part.kind for part in parts)),
+        text_of(np.concatenate(open_).astype(np.int64), ("final", "provisional")),
+        pa.concat_arrays([part.id_column() for part in parts]),
+        numbers(seq),
+        text_of(types, names),
+        numbers([part.events.ts for part in parts]),
+        numbers([part.detected_at for part in parts]),
+        numbers([part.slack for part in parts]),
+        text_of(which, tuple(part.detector for part in parts)),
+        _causes(parts),
+    ]
+
+
+def _side_by_side(
+    parts: Sequence[tuple[npt.NDArray[Any], Sequence[str]]],
+) -> tuple[Ints, tuple[str, ...]]:
+    """Columns of names as codes, one after the other: the codes of all, and their names."""
+    firsts = accumulate((len(names) for _, names in parts), initial=0)
+    codes = [codes + first for (codes, _), first in zip(parts, firsts, strict=False)]
+    whole = np.concatenate(codes, dtype=np.int64)
+    return whole, tuple(name for _, names in parts for name in names)
+
+
+def _causes(parts: tuple[ChangePart, ...]) -> pa.Array[Any]:
+    told = [part.causes for part in parts if isinstance(part.causes, tuple)]
+    if len(told) == len(parts) and all(times.max() < THE_END for _, times in told):
+        codes, names = _side_by_side([(names.codes, names.values) for names, _ in told])
+        times = np.concatenate([times for _, times in told])
+        return text_of(codes, tuple(f"{name} at " for name in names), times[np.newaxis], ("",))
+    return pa.array([cause for part in parts for cause in part.spelled_causes()], _TEXT)
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()

@@ -1,34 +1,26 @@
-"""A column of keys: numbers, and the values that they stand for."""
+"""A column of keys or names: numbers, and the values that they stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from betimes.model.batch import EventBatch
+from betimes.model.batch import EventBatch, pick
 from betimes.model.errors import EventError
-from betimes.model.event import Event
 from betimes.model.sifting import in_one
+from betimes.model.unmade import Events, payloads_of
 
 Ints = npt.NDArray[np.int64]
 
 
-def pick(column: list[Any] | dict[int, Any], rows: list[int]) -> list[Any]:
-    """The values of a column in these rows, as fast as Python can."""
-    if len(rows) < 2:
-        return [column[row] for row in rows]
-    return list(itemgetter(*rows)(column))
-
-
 @dataclass(frozen=True)
 class Coded:
-    """The keys of some events."""
+    """The keys of some events, or their types."""
 
     codes: Ints
     values: list[Any]
@@ -57,6 +49,25 @@ class Coded:
         """Keys as they are."""
         return cls(np.arange(len(keys)), keys)
 
+    @classmethod
+    def named(cls, names: Sequence[Any]) -> Coded:
+        """Names, most of which are the same."""
+        number = {name: n for n, name in enumerate(dict.fromkeys(names))}
+        return cls(np.array([number[name] for name in names], np.int64), [*number])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Coded]) -> Coded:
+        """All of them."""
+        values = parts[0].values
+        if all(part.values == values for part in parts):
+            return cls(np.concatenate([part.codes for part in parts]), values)
+        number: dict[Any, int] = {}
+        codes = []
+        for part in parts:
+            mine = [number.setdefault(value, len(number)) for value in part.values]
+            codes.append(np.array(mine, np.int64).take(part.codes))
+        return cls(np.concatenate(codes), [*number])
+
     def take(self, rows: Ints) -> Coded:
         """The keys of these rows."""
         return Coded(self.codes[rows], self.values)
@@ -78,10 +89,10 @@ class Coded:
         return Coded(found.indices.to_numpy(), pick(self.values, found.dictionary.to_pylist()))
 
 
-def keys_of(events: list[Event], by: str, who: str, *, option: str = "by") -> list[Any]:
+def keys_of(events: Events, by: str, who: str, *, option: str = "by") -> list[Any]:
     """The keys of events; an error names an event without one, or with an invalid one."""
     try:
-        keys = [event.payload[by] for event in events]
+        keys = [payload[by] for payload in payloads_of(events)]
         set(keys)
     except KeyError:
         culprit = next(event for event in events if by not in event.payload)

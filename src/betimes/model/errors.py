@@ -20,7 +20,7 @@ class StreamEndedError(BetimesError, RuntimeError):
 
 
 class BusyError(BetimesError, RuntimeError):
-    """Another run is using the same checkpoint."""
+    """Something is in use: an engine by another call, a checkpoint or a sink by another run."""
 
 
 class MissingExtraError(BetimesError, ModuleNotFoundError):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from betimes.model.arrays import Arrays
 from betimes.model.batch import Payload
 from betimes.model.sifting import in_one
+from betimes.model.spelling import text_of
 
 
 def plain(value: Any) -> Any:
@@ -23,7 +26,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=plain)
 _FEW = 16
 """Fewer rows than this are written one by one: columns have a price of their own."""
 _MANY = 1000
-"""The same for columns that are arrays of numbers."""
+"""The same for columns that are arrays of numbers, some of them floats."""
 
 
 def struct_of(payload: Payload | None) -> pa.Array[Any] | None:
@@ -55,6 +58,8 @@ def json_of(payload: Payload | Arrays | None, count: int) -> pa.Array[Any]:
     if payload is None:
         return pa.array(["{}"] * count, pa.string())
     if isinstance(payload, dict):
+        if all(_is_short(array.dtype) for array in payload.values()):
+            return _numbers(payload, count)
         if count < _MANY:
             return pa.array(_spelled(payload), pa.string())
         payload = pa.table({name: pa.array(array) for name, array in payload.items()})
@@ -65,11 +70,47 @@ def json_of(payload: Payload | Arrays | None, count: int) -> pa.Array[Any]:
     return pa.array(_lines(payload), pa.string())
 
 
+def comparable(column: Any) -> Any:
+    """A column that can be sorted: nested values, which have no order of their own, as JSON text.
+
+    >>> comparable(pa.chunked_array([[{"a": 2}, None]])).to_pylist()
+    ['{"a":2}', None]
+    """
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if not pa.types.is_nested(column.type):
+        return column
+    values = column.to_pylist()
+    texts = zip(values, _lines(values), strict=True)
+    return pa.array([None if value is None else text for value, text in texts], pa.string())
+
+
 def _lines(values: Sequence[Any]) -> list[str]:
     try:
         return _ENCODER.encode_lines(values).decode().split("\n")[:-1]
     except UnicodeEncodeError:
         return [json.dumps(value, default=plain) for value in values]
+
+
+def _is_short(kind: np.dtype[Any]) -> bool:
+    """Whether numbers are integers of at most 64 bits with their sign."""
+    return kind.kind == "i" or (kind.kind == "u" and kind.itemsize < 8)
+
+
+def _numbers(arrays: Arrays, count: int) -> pa.Array[Any]:
+    """A JSON object for each row of columns of integers."""
+    numbers = np.empty((len(arrays), count), np.int64)
+    for row, array in enumerate(arrays.values()):
+        numbers[row] = array
+    head, tails = _between((*arrays,))
+    return text_of(np.zeros(count, np.int64), head, numbers, tails)
+
+
+@lru_cache(maxsize=256)
+def _between(names: tuple[str, ...]) -> tuple[tuple[str], tuple[str, ...]]:
+    """What comes before the first value of a JSON object, and what comes after each."""
+    spelled = [f"{_ENCODER.encode(name).decode()}:" for name in names]
+    return ("{" + spelled[0],), (*(f",{name}" for name in spelled[1:]), "}")
 
 
 def _spelled(arrays: Arrays) -> list[str]:

@@ -244,9 +244,8 @@ def _check_equal_state(trial: Trial, saved: Any, again: Any, where: str) -> None
     if not same_state(saved, again):
         raise DetectorCheckError(
             f"the state of {trial.name} {where} was {saved!r}; restored and saved again, it is "
-            f"{again!r}, which does not compare equal, so no replay could end early; give "
-            "the classes in it an __eq__ (a dataclass has one), use None instead of NaN, and "
-            "let restore() restore everything that snapshot() returns"
+            f"{again!r}, which is not the same, so no replay could end early; let restore() "
+            "restore everything that snapshot() returns, and keep only data in it"
         )
 
 

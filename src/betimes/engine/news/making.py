@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from betimes.engine.news.copies import Copies
 from betimes.engine.news.digests import Digests, digest_all, encode
-from betimes.engine.news.digests.columns import digest_words, halves_of, words_of
-from betimes.engine.news.digests.columns import spelled as spelled_digests
+from betimes.engine.news.digests.columns import halves_of, shape_of, words_of
+from betimes.engine.news.digests.few import LENGTH, identify
 from betimes.engine.news.digests.kernel import Words
 from betimes.engine.news.outputs import (
     COPY,
@@ -28,17 +28,20 @@ from betimes.engine.news.outputs import (
     spelled,
 )
 from betimes.engine.news.path import Path
+from betimes.engine.news.places import made_at
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.model.arrays import ArrayBatch
-from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
+from betimes.model.batch import EventBatch, pick
+from betimes.model.coded import Coded
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
 from betimes.ordering import NEVER
 
 Ints = npt.NDArray[np.int64]
 
+Identities = tuple[Words, list[str]]
+"""Digests, as numbers and spelled."""
 FEW = 8
 """Fewer outputs than this should be rows: columns have a price of their own."""
 
@@ -107,7 +110,7 @@ class OutputMaker:
         events: EventBatch,
         causes: Ints,
         cause_places: Places,
-        cause_types: Sequence[str],
+        cause_types: Coded,
         at: Ints,
         keys: list[Any],
         codes: Ints,
@@ -126,21 +129,24 @@ class OutputMaker:
         digests = self._digest_all(events, causes, cause_places, n, keys, codes)
         copies = self.copies.take_all(digests)
         early = np.maximum(times + slacks - clocks, 0)
-        numbers = np.stack((events.ts, times, at, clocks, slacks, early, copies))
-        level, name = self._level, self._name
+        numbers = np.empty((COPY + 1, len(at)), np.int64)
+        for row, column in enumerate((events.ts, times, at, clocks, slacks, early, copies)):
+            numbers[row] = column
+        origin = self._level, self._name
 
         def places() -> list[Place]:
-            rows = zip(events.ts.tolist(), spelled(cause_places), n.tolist(), strict=True)
-            return [(ts, level, (name, cause, which)) for ts, cause, which in rows]
+            return made_at(events.ts, origin, spelled(cause_places), n)
 
         groups = None
         if self._grouped:
             found = {code: self._group_of(keys[code]) for code in set(codes.tolist())}
             groups = pick(found, codes.tolist())
-        ties = None if arrivals is None else np.stack((arrivals, n))
-        return Outputs(
-            digests, numbers, events, places, cause_places, cause_types, groups, codes, ties
-        )
+        if arrivals is not None:
+            return Outputs(
+                digests, numbers, events, None, None, cause_types, groups, codes,
+                np.stack((arrivals, n)), origin,
+            )  # fmt: skip
+        return Outputs(digests, numbers, events, places, cause_places, cause_types, groups, codes)
 
     def make_few(
         self,
@@ -150,27 +156,29 @@ class OutputMaker:
         at: list[int],
         keys: list[Any],
         codes: list[int],
-        digests: Words | None = None,
+        identities: Identities | None = None,
     ) -> Outputs:
-        """The same as rows; `digests` are their digests, if somebody knows them."""
+        """The same as rows; perhaps somebody knows their identities."""
         before, n = causes[0], 0
         numbers: list[int] = []
         for cause in causes:
             n = n + 1 if numbers and cause == before else 0
             before = cause
             numbers.append(n)
-        if digests is None or any(
+        if identities is None or any(
             event.ts < cause[0] - self._retention
             for event, cause in zip(events, causes, strict=True)
         ):
             rows = zip(events, numbers, causes, codes, strict=True)
-            digests = words_of([self._digest(e, n, cause, keys[c]) for e, n, cause, c in rows])
+            bases = [self._digest(e, n, cause, keys[c]) for e, n, cause, c in rows]
+            identities = words_of(bases), bases
+        digests, bases = identities
         copies = self.copies.take_all(digests).tolist()
         level, name, grouped, path_at = self._level, self._name, self._grouped, self.path.at
         outputs = []
         # By position: this runs for every output, and keywords would take a third of the time.
         for event, cause, kind, seen, code, n, copy, base in zip(  # noqa: B905
-            events, causes, cause_types, at, codes, numbers, copies, spelled_digests(digests)
+            events, causes, cause_types, at, codes, numbers, copies, bases
         ):
             clock, slack = path_at(seen)
             if clock == NEVER:
@@ -221,19 +229,32 @@ class OutputMaker:
         rows = zip(events.rows(), n.tolist(), spelled(cause_places), codes.tolist(), strict=True)
         return words_of([self._digest(event, n, at, keys[code]) for event, n, at, code in rows])
 
-    def digest_few(
+    def identify(
         self,
         type: str,
         names: tuple[str, ...],
-        kinds: list[np.dtype[Any]],
-        ts: Ints,
-        values: Ints,
+        kinds: tuple[np.dtype[Any], ...],
+        kept: tuple[Ints, int, int],
+        numbers: Ints,
+        fields: Ints,
         keys: list[Any],
-        codes: list[int],
-    ) -> Words:
-        """The digests of outputs whose fields are numbers; `values` has a row of words for each."""
-        pieces = self._pieces_of(keys).take(codes, axis=1)
-        return digest_words(self._digests, type, names, kinds, ts, pieces, values)
+        codes: Ints,
+    ) -> tuple[Ints, Identities]:
+        """The fields and identities of few outputs, which are whole numbers and floats.
+
+        `kept` are the words of events, how many there are, and how far apart their numbers are; for
+        the others, see `betimes.engine.news.digests.few`.
+        """
+        count, (template, order, floats) = len(codes), shape_of(self._digests, type, names, kinds)
+        rows, text = np.empty((count, len(fields)), np.int64), np.empty(LENGTH * count, np.uint8)
+        found = np.empty((2, count), np.uint64)
+        identify(
+            *kept, numbers, fields, floats, template, order, self._pieces_of(keys), codes, rows,
+            found, text,
+        )  # fmt: skip
+        whole = text.tobytes().decode()
+        spelled = [whole[at : at + LENGTH] for at in range(0, len(whole), LENGTH)]
+        return rows, (found, spelled)
 
     def _pieces_of(self, keys: list[Any]) -> Words:
         """A piece for each key, in halves; keys are only ever added."""
@@ -274,7 +295,8 @@ class OutputMaker:
 
     def unmake(self, outputs: Iterable[Output]) -> None:
         """Free the numbers of outputs that a replay may make again, or that are forgotten."""
-        if isinstance(outputs, Outputs) and (not outputs.made_one_by_one or self.copies.tabled):
+        # Whether a list is an instance of an abstract class takes long to find out.
+        if type(outputs) is Outputs and (not outputs.made_one_by_one or self.copies.tabled):
             if not outputs.copied:
                 self.copies.free_all(outputs.digests)
                 return
@@ -317,6 +339,8 @@ def _alike(one: Event, other: Event) -> bool:
 def _numbered(causes: Ints) -> Ints:
     """The number of each among those of its cause."""
     count = causes.shape[1]
+    if (causes[0, 1:] != causes[0, :-1]).all():
+        return np.zeros(count, np.int64)
     new = np.ones(count, np.bool_)
     new[1:] = (causes[:, 1:] != causes[:, :-1]).any(axis=0)
     at = np.arange(count)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import lt
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,81 +19,33 @@ from betimes.engine.news import stored
 from betimes.engine.news.digests.columns import spelled as spelled_digests
 from betimes.engine.news.digests.columns import text_column, words_of
 from betimes.engine.news.digests.kernel import Words
-from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
-from betimes.model.event import Event
+from betimes.engine.news.output import Output
+from betimes.engine.news.places import (
+    TIME,
+    Origin,
+    Place,
+    Places,
+    arrived_at,
+    made_at,
+    origin_of,
+    spelled,
+)
+from betimes.model.batch import EventBatch, pick
+from betimes.model.coded import Coded
 from betimes.model.payloads import written
 
+__all__ = [
+    "AT", "CAUSE", "COPY", "DETECTED", "HEAD", "NO_OUTPUTS", "SLACK", "TIME", "TS", "Output",
+    "Outputs", "Place", "Places", "spelled",
+]  # fmt: skip
+
 Ints = npt.NDArray[np.int64]
-
-Place = tuple[int, int, Any]
-"""The position of an event in the order: (ts, rank, tie).
-
-Input events have rank 0 and their arrival number as tie. The rank of a derived event is the level
-of its detector; its tie is the detector's name, the place of its cause and its number among the
-cause's outputs (for a per-batch detector, the key comes before these). So events of the same time
-have one order, whatever order they arrived in. A deadline comes before all events of its time, with
-the rank `TIME`; its tie is the key.
-"""
-TIME = -1
 
 TS, CAUSE, AT, DETECTED, SLACK, HEAD, COPY = range(7)
 """The rows of `Outputs.numbers`."""
 
-
-class Output(msgspec.Struct, gc=False):
-    """An event that a detector made. Nobody changes it once it was told."""
-
-    id: str
-    event: Event
-    place: Place
-    """Its place in the order of any stage that subscribes to it."""
-    cause: Place
-    """The place of the event that completed it, in the order of the stage that made it."""
-    cause_type: str
-    at: int
-    """The arrival at which it was made."""
-    detected_at: int
-    slack: int
-    head_start: int
-    """How much earlier than settled order it was made: the paper's K+."""
-    group: Any
-    """The part of the stream that it belongs to, if the engine splits the stream."""
-    key: Any
-    """The key whose state made it."""
-    copy: int
-    """Its number among its equals, which share a digest."""
-
-    @property
-    def base(self) -> str:
-        """The digest of its content."""
-        return self.id[:24]
-
-    @property
-    def number(self) -> int:
-        """Its number among the outputs of its cause."""
-        number: int = self.place[2][-1]
-        return number
-
-    def numbers(self) -> tuple[int, ...]:
-        """By the names above."""
-        return (
-            self.event.ts, self.cause[0], self.at, self.detected_at, self.slack, self.head_start,
-            self.copy,
-        )  # fmt: skip
-
-
-Places = list[Place] | Callable[[], list[Place]]
-"""Places, or how to find them out: most are never asked for."""
-
-
 _Events = EventBatch | tuple[EventBatch, Ints] | Callable[[], EventBatch]
 """Events, some rows of a batch, or how to find them out: what is picked is often picked again."""
-
-
-def spelled(places: Places) -> list[Place]:
-    """The places themselves."""
-    return places if isinstance(places, list) else places()
 
 
 class Outputs(Sequence[Output]):
@@ -102,7 +53,7 @@ class Outputs(Sequence[Output]):
 
     __slots__ = (
         "_cause_types", "_causes", "_digests", "_events", "_groups", "_ids", "_keys", "_numbers",
-        "_places", "_rows", "_ties",
+        "_origin", "_places", "_rows", "_ties",
     )  # fmt: skip
 
     def __init__(
@@ -110,24 +61,27 @@ class Outputs(Sequence[Output]):
         ids: list[str] | Words,
         numbers: Ints,
         events: _Events,
-        places: Places,
-        causes: Places,
-        cause_types: Sequence[str],
+        places: Places | None,
+        causes: Places | None,
+        cause_types: Coded,
         groups: list[Any] | None,
         keys: Sequence[Any] | Ints,
         ties: Ints | None = None,
+        origin: Origin | None = None,
     ) -> None:
+        """`places` and `causes` are None if `ties` and `origin` tell them."""
         self._ids: list[str] | None = ids if isinstance(ids, list) else None
         self._digests: Words | None = None if isinstance(ids, list) else ids
         self._numbers: Ints | None = numbers
         self._events: _Events | None = events
-        self._places: Places | None = places
-        self._causes: Places | None = causes
-        self._cause_types: Sequence[str] | None = cause_types
+        self._places = places
+        self._causes = causes
+        self._cause_types: Coded | None = cause_types
         self._groups = groups
         self._keys: Sequence[Any] | Ints | None = keys
         self._rows: list[Output] | None = None
         self._ties = ties
+        self._origin = origin
 
     @classmethod
     def of(cls, rows: list[Output], digests: Words | None = None) -> Outputs:
@@ -135,7 +89,7 @@ class Outputs(Sequence[Output]):
         self = cls.__new__(cls)
         self._rows, self._digests = rows, digests
         self._ids = self._numbers = self._events = self._places = self._causes = None
-        self._cause_types = self._groups = self._keys = self._ties = None
+        self._cause_types = self._groups = self._keys = self._ties = self._origin = None
         return self
 
     # Rows
@@ -148,7 +102,8 @@ class Outputs(Sequence[Output]):
             groups = [None] * len(self) if self.groups is None else self.groups
             keys = self.keys.tolist() if isinstance(self.keys, np.ndarray) else self.keys
             self._rows = [*map(
-                Output, self.ids, self.events.rows(), self.places, self.causes, self.cause_types,
+                Output, self.ids, self.events.rows(), self.places, self.causes,
+                self.cause_types.spelled(),
                 *numbers[AT:COPY], groups, keys, numbers[COPY],
             )]  # fmt: skip
         return self._rows
@@ -176,15 +131,8 @@ class Outputs(Sequence[Output]):
             if self._digests is None or self._rows is not None:
                 self._ids = [row.id for row in self.rows]
             else:
-                self._ids = self._spelled(self._digests)
+                self._ids = _spelled(self._digests, self.numbers[COPY])
         return self._ids
-
-    def _spelled(self, digests: Words) -> list[str]:
-        bases, copies = spelled_digests(digests), self.numbers[COPY]
-        if not copies.any():
-            return bases
-        pairs = zip(bases, copies.tolist(), strict=True)
-        return [f"{base}-{copy}" if copy else base for base, copy in pairs]
 
     @property
     def digests(self) -> Words:
@@ -192,6 +140,15 @@ class Outputs(Sequence[Output]):
         if self._digests is None:
             self._digests = words_of(self.bases)
         return self._digests
+
+    @property
+    def identities(self) -> Words:
+        """The same with the number of each among its equals: these are their identities."""
+        words = self.digests
+        if self.copied:
+            words = words.copy()
+            words[1] |= self.numbers[COPY].astype(np.uint64) << np.uint64(32)
+        return words
 
     def id_column(self) -> list[str] | pa.Array[Any]:
         """Their identities for a table: if they were never spelled, without an object for any."""
@@ -221,17 +178,11 @@ class Outputs(Sequence[Output]):
         self._events = events
         return events
 
-    @property
-    def types(self) -> tuple[str, ...]:
-        """The types that their events may have."""
-        return self.coded_types()[0]
-
     def coded_types(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
         """The types that their events may have, and which of them each has."""
         if self._events is None:
-            names = [row.event.type for row in self.rows]
-            types = tuple(dict.fromkeys(names))
-            return types, np.array([*map(types.index, names)], np.int32)
+            coded = Coded.named([row.event.type for row in self.rows])
+            return (*coded.values,), coded.codes.astype(np.int32)
         if isinstance(self._events, tuple):
             whole, rows = self._events
             return whole.types, whole.codes.take(rows)
@@ -240,7 +191,13 @@ class Outputs(Sequence[Output]):
     @property
     def places(self) -> list[Place]:
         if self._places is None:
-            self._places = [row.place for row in self.rows]
+            if self._rows is not None:
+                self._places = [row.place for row in self._rows]
+            else:
+                assert self._ties is not None
+                assert self._origin is not None
+                ts, origin = self.numbers[TS], self._origin
+                self._places = made_at(ts, origin, self.causes, self._ties[1])
         self._places = places = spelled(self._places)
         return places
 
@@ -248,15 +205,35 @@ class Outputs(Sequence[Output]):
     def causes(self) -> list[Place]:
         """The places of the events that completed them."""
         if self._causes is None:
-            self._causes = [row.cause for row in self.rows]
+            if self._rows is not None:
+                self._causes = [row.cause for row in self._rows]
+            else:
+                assert self._ties is not None
+                self._causes = arrived_at(self.numbers[CAUSE], self._ties[0])
         self._causes = causes = spelled(self._causes)
         return causes
 
+    def place(self, row: int) -> Place:
+        """The place of one of them, without spelling those of others if that can be."""
+        if self._rows is not None:
+            return self._rows[row].place
+        if self._places is not None or self._ties is None or self._origin is None:
+            return self.places[row]
+        (level, name), numbers, ties = self._origin, self.numbers, self._ties
+        cause = numbers.item(CAUSE, row), 0, ties.item(0, row)
+        return numbers.item(TS, row), level, (name, cause, ties.item(1, row))
+
+    def ids_of(self, rows: Ints) -> list[str]:
+        """The identities of some of them, without spelling others if that can be."""
+        if self._ids is None and self._digests is not None and self._rows is None:
+            return _spelled(self._digests.take(rows, axis=1), self.numbers[COPY].take(rows))
+        return pick(self.ids, rows.tolist())
+
     @property
-    def cause_types(self) -> Sequence[str]:
+    def cause_types(self) -> Coded:
         """The types of these events."""
         if self._cause_types is None:
-            self._cause_types = [row.cause_type for row in self.rows]
+            self._cause_types = Coded.named([row.cause_type for row in self.rows])
         return self._cause_types
 
     @property
@@ -287,6 +264,13 @@ class Outputs(Sequence[Output]):
         return self._ties
 
     @property
+    def origin(self) -> Origin | None:
+        """The level and the name of their detector, if these and `ties` tell their places."""
+        if self._origin is None and self._rows is not None and self.ties is not None:
+            self._origin = origin_of([row.place for row in self._rows])
+        return self._origin
+
+    @property
     def bases(self) -> list[str]:
         """The digests of their contents."""
         return [match[:24] for match in self.ids] if self.copied else self.ids
@@ -311,19 +295,23 @@ class Outputs(Sequence[Output]):
             return self
         if not len(rows):
             return NO_OUTPUTS
-        some = rows.tolist()
-        keys = self.keys
-        ids = pick(self.ids, some) if self._digests is None else self._digests.take(rows, axis=1)
+        keys, known = self.keys, self._origin is not None
+        ids = (
+            pick(self.ids, rows.tolist())
+            if self._digests is None
+            else self._digests.take(rows, axis=1)
+        )
         return Outputs(
             ids,
             self.numbers.take(rows, axis=1),
             self._some_events(rows),
-            lambda: pick(self.places, some),
-            lambda: pick(self.causes, some),
-            pick(list(self.cause_types), some),
-            None if self.groups is None else pick(self.groups, some),
-            keys.take(rows) if isinstance(keys, np.ndarray) else pick(list(keys), some),
+            None if known else lambda: pick(self.places, rows.tolist()),
+            None if known else lambda: pick(self.causes, rows.tolist()),
+            self.cause_types.take(rows),
+            None if self.groups is None else pick(self.groups, rows.tolist()),
+            keys.take(rows) if isinstance(keys, np.ndarray) else pick(list(keys), rows.tolist()),
             None if self._ties is None else self._ties.take(rows, axis=1),
+            self._origin,
         )
 
     def _some_events(self, rows: Ints) -> _Events:
@@ -370,11 +358,10 @@ class Outputs(Sequence[Output]):
     @classmethod
     def concat(cls, parts: Sequence[Outputs]) -> Outputs:
         """All of them."""
-        if not parts:
-            return NO_OUTPUTS
-        parts = [part for part in parts if len(part)]
+        if len(parts) > 1:
+            parts = [part for part in parts if len(part)]
         if len(parts) < 2:
-            return parts[0] if parts else NO_OUTPUTS
+            return parts[0] if parts and len(parts[0]) else NO_OUTPUTS
         if all(part._rows is not None for part in parts):
             return cls.of([row for part in parts for row in part.rows])
         keys: Any = [part.keys for part in parts]
@@ -389,16 +376,19 @@ class Outputs(Sequence[Output]):
         else:
             ids = [match for part in parts for match in part.ids]
         ties = [each for part in parts if (each := part.ties) is not None]
+        origins = {part.origin for part in parts}
+        origin = origins.pop() if len(origins) == 1 and len(ties) == len(parts) else None
         return cls(
             ids,
             np.concatenate([part.numbers for part in parts], axis=1),
             lambda: EventBatch.concat([part.events for part in parts]),
-            lambda: [place for part in parts for place in part.places],
-            lambda: [place for part in parts for place in part.causes],
-            [name for part in parts for name in part.cause_types],
+            None if origin else lambda: [place for part in parts for place in part.places],
+            None if origin else lambda: [place for part in parts for place in part.causes],
+            Coded.concat([part.cause_types for part in parts]),
             [g for part in parts for g in part.groups or [None] * len(part)] if grouped else None,
             keys,
             np.concatenate(ties, axis=1) if len(ties) == len(parts) else None,
+            origin,
         )
 
     def order(self) -> Ints | None:
@@ -434,7 +424,7 @@ class Outputs(Sequence[Output]):
         events = self.events
         return [
             self.ids, self.numbers, (events.codes, events.types, written(events.payload)),
-            self.places, self.causes, list(self.cause_types), self.groups, self.keys,
+            self.places, self.causes, self.cause_types.spelled(), self.groups, self.keys,
         ]  # fmt: skip
 
     @classmethod
@@ -443,8 +433,16 @@ class Outputs(Sequence[Output]):
         if len(kept) == 1:
             rows = stored.rows(kept[0])
             return cls.of([Output(*row) for row in rows]) if rows else NO_OUTPUTS
-        ids, numbers, events, *rest = stored.columns(kept)
-        return cls(ids, numbers, events, *rest)
+        ids, numbers, events, places, causes, names, *rest = stored.columns(kept)
+        return cls(ids, numbers, events, places, causes, Coded.named(names), *rest)
+
+
+def _spelled(digests: Words, copies: Ints) -> list[str]:
+    bases = spelled_digests(digests)
+    if not copies.any():
+        return bases
+    pairs = zip(bases, copies.tolist(), strict=True)
+    return [f"{base}-{copy}" if copy else base for base, copy in pairs]
 
 
 NO_OUTPUTS = Outputs.of([])

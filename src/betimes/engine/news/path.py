@@ -59,8 +59,10 @@ class Path:
             index = arrivals - self._first
             if len(index) and index.min() >= 0 and index.max() < len(self._arrivals):
                 return self._clocks.take(index), self._slacks.take(index)
-        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
         index = self._arrivals.searchsorted(arrivals, side="right") - 1
+        if len(index) and index.min() >= 0:
+            return self._clocks.take(index), self._slacks.take(index)
+        clocks, slacks = (np.full(len(arrivals), value) for value in self._before)
         known = np.flatnonzero(index >= 0)
         clocks[known], slacks[known] = self._clocks[index[known]], self._slacks[index[known]]
         return clocks, slacks
@@ -69,6 +71,11 @@ class Path:
         """The arrival of the batch with which time reaches `ts`; -1 if it was there before."""
         index = min(int(self._bounds.searchsorted(ts)), len(self._arrivals)) - 1
         return int(self._arrivals[index]) if index >= 0 else -1
+
+    def reaches_all(self, ts: Ints) -> Ints:
+        """The same for many times."""
+        index = np.minimum(self._bounds.searchsorted(ts), len(self._arrivals))
+        return np.concatenate(([-1], self._arrivals)).take(index)
 
     @property
     def time(self) -> int:

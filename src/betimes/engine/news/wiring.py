@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from betimes.engine.news.kernel import merge
 from betimes.engine.news.news import Heard, News
 from betimes.engine.news.outputs import AT, CAUSE, HEAD, TS, Outputs
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.tactic import Joined
 from betimes.model import PSEUDO, EventBatch
+from betimes.ordering.loop import plain
 
 _LATER = 2**63 - 1
 _NOBODY = Heard()
@@ -73,7 +74,7 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
     code = {name: number for number, name in enumerate((*batch.types, PSEUDO))}
     table = np.array([code.setdefault(name, len(code)) for name in types], np.int32)
     came = [_came(each, news.certain) for each, news in zip(inserted, below, strict=True)]
-    more_at, more_ts, more_codes = np.concatenate(came), numbers[TS], table.take(kinds)
+    more_at, more_ts, more_codes = np.concatenate(came), plain(numbers[TS]), table.take(kinds)
     if notices:
         told = np.array(notices, np.int64)
         more_at = np.concatenate((told[:, 0], more_at))
@@ -81,27 +82,24 @@ def _with_news(stage: Stage, inputs: Arrivals, below: Sequence[News]) -> Arrival
         pseudo = np.full(len(notices), code[PSEUDO], np.int32)
         more_codes = np.concatenate((pseudo, more_codes))
     # An output comes after the arrival that it was made with.
-    more = len(more_at)
-    order = np.argsort(more_at, kind="stable")
-    place = np.empty(more, np.int64)
-    place[order] = at.searchsorted(more_at[order], side="right") + np.arange(more)
-    old = np.ones(len(at) + more, np.bool_)
-    old[place] = False
-    was = np.flatnonzero(old)
-
-    def merged(known: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        column = np.empty(len(old), known.dtype)
-        column[was], column[place] = known, new
-        return column
-
-    heads = np.zeros(len(old), np.int64)
-    heads[place[len(notices) :]] = numbers[HEAD]
-    columns = EventBatch(
-        merged(batch.ts, more_ts),
-        merged(batch.codes, more_codes),
-        tuple(code),
-        head_start=heads,
-        source=None if batch.source is None else merged(batch.source, np.zeros(more, np.int64)),
+    old, more = len(at), len(more_at)
+    all_at, all_ts = np.empty(old + more, np.int64), np.empty(old + more, np.int64)
+    codes, was, place = (
+        np.empty(old + more, np.int32),
+        np.empty(old, np.int64),
+        np.empty_like(more_at),
     )
-    joined = Joined(columns, merged(at, more_at), was, place[len(notices) :], outputs)
+    merge(
+        plain(at), plain(batch.ts), plain(batch.codes), more_at, more_ts, more_codes,
+        np.argsort(more_at, kind="stable"), all_at, all_ts, codes, was, place,
+    )  # fmt: skip
+    now = place[len(notices) :]
+    heads = np.zeros(old + more, np.int64)
+    heads[now] = numbers[HEAD]
+    source = None
+    if batch.source is not None:
+        source = np.zeros(old + more, np.int64)
+        source[was] = batch.source
+    columns = EventBatch(all_ts, codes, tuple(code), head_start=heads, source=source)
+    joined = Joined(columns, all_at, was, now, outputs)
     return stage.tactic.join(inputs, joined)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from betimes.engine.news.outputs import Outputs
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
+from betimes.model.unmade import Events
 
 Ints = npt.NDArray[np.int64]
 
@@ -28,7 +29,7 @@ class Arrivals:
         batch: EventBatch,
         at: Ints,
         wanted: Ints,
-        events: list[Event],
+        events: Events,
         keys: list[Any] | None,
         event: Callable[[int], Event],
         below: tuple[Ints, Outputs] | None = None,
@@ -39,7 +40,7 @@ class Arrivals:
         self.wanted = wanted
         """Which of them the detector takes."""
         self.events = events
-        """The ones that it takes, as objects."""
+        """The ones that it takes."""
         self.keys = keys
         """The key of each of these; None if the detector has a single state."""
         self.event = event

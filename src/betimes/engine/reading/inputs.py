@@ -2,7 +2,7 @@
 
 Many stages take the same types; most upper stages take no input events and only need the clock.
 Which rows concern a stage depends on the types alone, so a mask identifies a selection: for each
-type of the batch, whether it is wanted. Events become Python objects only if a stage takes them.
+type of the batch, whether it is wanted. Events become Python objects when a detector gets them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.model.arrays import in_arrays
-from betimes.model.batch import EventBatch, in_rows
-from betimes.model.coded import Coded, pick
+from betimes.model.batch import EventBatch, in_rows, pick
+from betimes.model.coded import Coded
 from betimes.model.errors import EventError
 from betimes.model.event import Event
+from betimes.model.unmade import Events, Unmade
 
 Ints = npt.NDArray[np.int64]
 Mask = tuple[bool, ...]
@@ -50,7 +51,7 @@ class Inputs:
         self._columns: dict[Mask, tuple[EventBatch, Ints]] = {}
         self._among: dict[tuple[Mask, Mask], Ints] = {}
         self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
-        self._events: dict[Mask, list[Event]] = {}
+        self._events: dict[Mask, Events] = {}
         self._in_rows: dict[Mask, EventBatch] = {}
         self._arrays: EventBatch | None = None
 
@@ -117,19 +118,18 @@ class Inputs:
             known = self._in_rows[mask] = in_rows(self.batch, rows)
         return known
 
-    def events(self, mask: Mask) -> list[Event]:
-        """The events of the wanted types, one by one."""
+    def events(self, mask: Mask) -> Events:
+        """The events of the wanted types, to be handed out one by one."""
         if not any(mask):
             return []
-        if mask not in self._events:
-            if all(mask):
-                self._every = self.batch.rows() if self._every is None else self._every
-                self._events[mask] = self._every
-            elif self._every is not None:
-                self._events[mask] = pick(self._every, self.rows(mask).tolist())
+        known = self._events.get(mask)
+        if known is None:
+            if self._every is None:
+                known = Unmade.of(self.part_in_rows(mask))
             else:
-                self._events[mask] = self.part(mask).rows()
-        return self._events[mask]
+                known = self._every if all(mask) else pick(self._every, self.rows(mask).tolist())
+            self._events[mask] = known
+        return known
 
     def groups_of(self, mask: Mask) -> Coded | None:
         """The engine's own keys of the wanted types."""

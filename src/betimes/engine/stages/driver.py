@@ -74,6 +74,7 @@ class Stage:
         clock: tuple[str, ...] | None,
         time: Callable[[], float],
         observers: Sequence[Observer] = (),
+        cores: int | None = None,
     ) -> None:
         self.node = node
         self.level = level
@@ -95,7 +96,7 @@ class Stage:
         self._retraction = Retraction(options.retraction)
         setting = Setting(
             node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
-            time,
+            time, cores,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
         self.rest = Rest(unit, self.tactic, setting, self.finality, allowed=not observers)
@@ -249,8 +250,7 @@ class Stage:
         self._only_grows = self._may_grow and self._unit.sure_clock is not None
         # Until something has been learned, the newest instant stays open.
         certain = self._newest.limit(clock - np.maximum(slack, 1))
-        if clock[0] == NEVER:
-            certain[clock == NEVER] = -1
+        certain[clock == NEVER] = -1  # before the first clock event, or when it was a mistake
         if not repairs:
             self._lateness.note(arrivals, certain, finality.settled, row)
         if self.sourced:

@@ -50,6 +50,8 @@ class Failures:
 
     def mend(self, key: Any, low: Place, high: Place = LAST, *, deadlines: bool = False) -> None:
         """Between these places, the detector of a key no longer fails, or only not at deadlines."""
+        if not (self._open or self._judged):
+            return
 
         def gone(where: Where) -> bool:
             at = where[1]

@@ -18,6 +18,7 @@ from betimes.engine.stats import StageCounts
 from betimes.model.duration import LONGEST
 
 Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 _NEVER = 2**63 - 1
 
 
@@ -91,8 +92,12 @@ class Finality:
                 self._note_final(outputs)
                 return None
         if final.any():
-            sure, outputs = outputs.caused_by(certain)
-            self._note_final(sure)
+            if outputs.made_one_by_one:
+                sure, outputs = outputs.caused_by(certain)
+                self._note_final(sure)
+            else:
+                self._note_final_columns(outputs.numbers.compress(final, axis=1))
+                outputs = outputs.pick(np.flatnonzero(~final))
         self._reopen(outputs)
         return final
 
@@ -101,15 +106,18 @@ class Finality:
 
         What waited for the end of the stream settled with its last event.
         """
-        self._counts.finals += len(outputs)
-        if outputs.made_one_by_one:
-            for output in outputs.rows:
-                cause = output.cause[0]
-                held = 0 if cause == _NEVER else cause + output.slack
-                when = max(output.detected_at, held)
-                self._counts.final_latency += max(when - output.event.ts, 0)
+        if not outputs.made_one_by_one:
+            self._note_final_columns(outputs.numbers)
             return
-        numbers = outputs.numbers
+        self._counts.finals += len(outputs)
+        for output in outputs.rows:
+            cause = output.cause[0]
+            held = 0 if cause == _NEVER else cause + output.slack
+            when = max(output.detected_at, held)
+            self._counts.final_latency += max(when - output.event.ts, 0)
+
+    def _note_final_columns(self, numbers: Ints) -> None:
+        self._counts.finals += numbers.shape[1]
         held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])
         settled = np.maximum(numbers[DETECTED], held + numbers[SLACK])
         self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())

@@ -18,14 +18,14 @@ def first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]
     if replayed.shape[1] or len(step.late):
         released = np.concatenate((replayed[:, replayed[AT] >= 0], released), axis=1)
     rows, ts, places = released[ROW], released[TS], released[AT]
-    if len(step.late) or (replayed.shape[1] and not _is_in_order(ts, rows)):
+    if len(rows) > 1 and not _is_in_order(ts, rows):
         order = in_order(ts, rows)
         rows, ts, places = rows.take(order), ts.take(order), places.take(order)
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at
 
 
 def _is_in_order(ts: Ints, ties: Ints) -> bool:
-    """Whether this is so already: what is replayed comes before what is released."""
+    """Whether this is so already; late events disturb it, and a clock that turned out wrong."""
     forward = ts[1:] > ts[:-1]
     if not forward.all():
         forward |= (ts[1:] == ts[:-1]) & (ties[1:] > ties[:-1])

@@ -42,7 +42,7 @@ class Lateness:
     def sift(self, events: Handed, rows: Ints, finality: Finality, told: Telling) -> Any:
         """The events without those that come too late, which go into the news."""
         ts = events.ts
-        if not len(ts) or not (self._too_late or ts.min() <= finality.horizon):
+        if not len(ts) or not (self._too_late or ts.item(0) <= finality.horizon):
             return events
         late = (ts <= finality.horizon) | np.isin(rows, list(self._too_late))
         for index in np.flatnonzero(late).tolist():

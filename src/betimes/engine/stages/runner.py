@@ -13,9 +13,10 @@ from betimes.model.batch import EventBatch
 from betimes.model.derived import Derived
 from betimes.model.detector import DetectorError, Maker
 from betimes.model.event import Event
+from betimes.model.unmade import Events
 
-Slice = list[Event] | EventBatch
-"""Ordered events of one key: objects, or, for a per-batch detector, columns."""
+Slice = Events | EventBatch
+"""Ordered events of one key; for a per-batch detector, columns."""
 
 PATIENCE = 100_000
 """How often in a row a detector may set a deadline that has already passed."""
@@ -102,7 +103,7 @@ class Runner:
     def run(self, method: Any, events: Slice) -> Made:
         """Hand ordered events of one key to a detector; return what it makes, in row order."""
         if self._batch:
-            batch = EventBatch.from_rows(events) if isinstance(events, list) else events
+            batch = events if isinstance(events, EventBatch) else EventBatch.from_rows(events)
             return self._run_batch(method, batch)
         rows: list[int] = []
         made: list[Any] = []
@@ -123,16 +124,14 @@ class Runner:
         self.check(made)
         return Made(rows, made)
 
-    def run_keyed(
-        self, methods: Mapping[Any, Any], events: list[Event], keys: Sequence[Any]
-    ) -> Made:
+    def run_keyed(self, methods: Mapping[Any, Any], events: Events, keys: Sequence[Any]) -> Made:
         """Hand events to the detectors of their keys, which have these methods."""
         rows: list[int] = []
         made: list[Any] = []
-        event, key, count, left = None, None, len(events), iter(events)
+        event, key, count, left = None, None, len(keys), iter(keys)
         try:
             # Few events make anything: only then does their number matter, and the iterator has it.
-            for event, key in zip(left, keys):  # noqa: B905 - slow
+            for event, key in zip(events, left):  # noqa: B905 - slow
                 result = methods[key](event)
                 if result is not None:
                     number = count - length_hint(left) - 1

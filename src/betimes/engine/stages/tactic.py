@@ -68,6 +68,8 @@ class Setting:
     retraction: Retraction
     counts: StageCounts
     time: Callable[[], float]
+    cores: int | None = None
+    """How many cores it may use; None if all that there are."""
 
     @property
     def what(self) -> str:

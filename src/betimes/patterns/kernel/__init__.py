@@ -31,21 +31,21 @@ what no state refers to; `reading` picks the events for the loop.
 
 from betimes.patterns.kernel.layout import (  # isort: skip
     ABSOLUTE, ADD, AND, ARRIVAL, AT, BINDINGS, BOUND_PLACE, CONSTANT, DIVIDE, DONE, DUE, EARLIER,
-    EQUAL, EVENTS, FLOOR, GREATER, GREATER_EQUAL, IS_NULL, KEY, KILL, LESS, LESS_EQUAL, LIMIT,
-    MATCHES, MINUS, MODULO, MULTIPLY, NEED, NEWEST, NOT, NOW, NUMBER, N_BOUND, N_CONFIG, N_COUNT,
-    N_EVENT, N_RUN, OR, OWN, RUNS, STEPS, STRICT, SUBTRACT, TAKE, TOLD, TOO_MANY, TS, UNDONE,
-    UNEQUAL, UNIFORM, WITHIN,
+    EQUAL, EVENT, EVENTS, FLOOR, GREATER, GREATER_EQUAL, IS_NULL, KEY, KILL, LESS, LESS_EQUAL,
+    LIMIT, MATCHES, MINUS, MODULO, MULTIPLY, NEED, NEWEST, NOT, NOW, NUMBER, N_BOUND, N_CONFIG,
+    N_COUNT, N_EVENT, N_RUN, OR, OWN, RUNS, STEPS, STRICT, SUBTRACT, TAKE, TOLD, TOO_MANY, TS,
+    UNDONE, UNEQUAL, UNIFORM, WITHIN,
 )  # fmt: skip
-from betimes.patterns.kernel.matching import pass_time, run
+from betimes.patterns.kernel.matching import hand_over, pass_time, run
 from betimes.patterns.kernel.memory import compact, go_back
 from betimes.patterns.kernel.reading import hand_out, sort_out
 
 __all__ = [
     "ABSOLUTE", "ADD", "AND", "ARRIVAL", "AT", "BINDINGS", "BOUND_PLACE", "CONSTANT", "DIVIDE",
-    "DONE", "DUE", "EARLIER", "EQUAL", "EVENTS", "FLOOR", "GREATER", "GREATER_EQUAL", "IS_NULL",
-    "KEY", "KILL", "LESS", "LESS_EQUAL", "LIMIT", "MATCHES", "MINUS", "MODULO", "MULTIPLY",
-    "NEED", "NEWEST", "NOT", "NOW", "NUMBER", "N_BOUND", "N_CONFIG", "N_COUNT", "N_EVENT",
-    "N_RUN", "OR", "OWN", "RUNS", "STEPS", "STRICT", "SUBTRACT", "TAKE", "TOLD", "TOO_MANY", "TS",
-    "UNDONE", "UNEQUAL", "UNIFORM", "WITHIN", "compact", "go_back", "hand_out", "pass_time", "run",
-    "sort_out",
+    "DONE", "DUE", "EARLIER", "EQUAL", "EVENT", "EVENTS", "FLOOR", "GREATER", "GREATER_EQUAL",
+    "IS_NULL", "KEY", "KILL", "LESS", "LESS_EQUAL", "LIMIT", "MATCHES", "MINUS", "MODULO",
+    "MULTIPLY", "NEED", "NEWEST", "NOT", "NOW", "NUMBER", "N_BOUND", "N_CONFIG", "N_COUNT",
+    "N_EVENT", "N_RUN", "OR", "OWN", "RUNS", "STEPS", "STRICT", "SUBTRACT", "TAKE", "TOLD",
+    "TOO_MANY", "TS", "UNDONE", "UNEQUAL", "UNIFORM", "WITHIN", "compact", "go_back", "hand_out",
+    "hand_over", "pass_time", "run", "sort_out",
 ]  # fmt: skip

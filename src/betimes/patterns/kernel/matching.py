@@ -12,17 +12,38 @@ from betimes.patterns.kernel.layout import (  # isort: skip
     MATCHES, NEED, NEXT, NOW, RUNS, START_ARRIVAL, START_TS, STATE, STEPS, STRICT, TAKE, TOO_MANY,
     TS, UNDONE, UNIFORM, WITHIN,
 )  # fmt: skip
+from betimes.patterns.kernel.reading import hand_out
 from betimes.patterns.kernel.runs import advance, bind, change, push, release, tell
 
 
 @compiled
-def run(
-    events: Ints, own: Floats, todo: Flags, config: Ints,
+def hand_over(
+    known: Ints, waiting: Ints, waiting_values: Floats, low: int, high: int, rows: Ints, at: Ints,
+    end: int, events: Ints, own: Floats, start: int, todo: Flags, config: Ints,
     take_at: Ints, kill_at: Ints, programs: Ints, constants: Floats,
     heads: Ints, stamps: Ints, newest: Ints, stamp: int, runs: Ints, bindings: Ints,
     values: Floats, undo: Ints, matches: Ints, counts: Ints,
 ) -> int:  # fmt: skip
-    """Handle events from `counts[NOW]` on, of the keys in `todo` or, if that is empty, of all keys.
+    """Move events from where they wait to the others, from `start` on, and handle all to `end`.
+
+    The same as `hand_out` and then `run`; all rows must be known.
+    """
+    which = np.empty(0, np.int64)
+    hand_out(known, waiting, waiting_values, low, high, rows, at, events, own, start, which)
+    return run(
+        events, own, end, todo, config, take_at, kill_at, programs, constants,
+        heads, stamps, newest, stamp, runs, bindings, values, undo, matches, counts,
+    )  # fmt: skip
+
+
+@compiled
+def run(
+    events: Ints, own: Floats, end: int, todo: Flags, config: Ints,
+    take_at: Ints, kill_at: Ints, programs: Ints, constants: Floats,
+    heads: Ints, stamps: Ints, newest: Ints, stamp: int, runs: Ints, bindings: Ints,
+    values: Floats, undo: Ints, matches: Ints, counts: Ints,
+) -> int:  # fmt: skip
+    """Handle events from `counts[NOW]` to `end`; if `todo` is not empty, only of the keys in it.
 
     `take_at` and `kill_at` hold the start and the end of each step's program in `programs`;
     `newest` holds the newest arrival that each key's state depends on.
@@ -31,7 +52,7 @@ def run(
     some = len(todo) > 0
     stack = np.empty(programs.shape[1] + 2)
     line = np.empty(64, np.int64)
-    for i in range(counts[NOW], events.shape[1]):
+    for i in range(counts[NOW], end):
         counts[NOW] = i
         key = events[KEY, i]
         if some and not todo[key]:
@@ -136,7 +157,7 @@ def run(
             tail = release(tail, i, newest[key], steps, runs, bindings, matches, counts)
         if tail != before:
             change(key, tail, heads, stamps, stamp, undo, counts)
-    counts[NOW] = events.shape[1]
+    counts[NOW] = end
     return DONE
 
 

@@ -45,19 +45,20 @@ def sort_out(
 
 @compiled
 def hand_out(
-    known: Ints, events: Ints, values: Floats, rows: Ints, at: Ints,
-    out: Ints, out_values: Floats, which: Ints,
+    known: Ints, events: Ints, values: Floats, low: int, high: int, rows: Ints, at: Ints,
+    out: Ints, out_values: Floats, start: int, which: Ints,
 ) -> int:  # fmt: skip
     """Copy the events of these rows that are known, in this order; return how many.
 
-    `known` are the rows of `events`, sorted. `at` is when each row is handed out, and `which`
-    receives the indices of those that are known.
+    `known` are the rows of `events`, sorted; those from `low` to `high` count. `at` is when each
+    row is handed out. Copies go to `out`, from `start` on; `which` receives the indices of those
+    rows that are known, unless it is empty.
     """
-    size, count = len(known), 0
+    size, count = high - low, 0
     if size == 0:
         return 0
-    first = known[0]
-    span = known[size - 1] - first + 1
+    first = known[low]
+    span = known[high - 1] - first + 1
     steps = 1
     while 1 << steps < size:
         steps += 1
@@ -66,7 +67,7 @@ def hand_out(
     places = np.empty(span if tabled else 0, np.int64)
     if tabled:
         places[:] = -1
-        for k in range(size):
+        for k in range(low, high):
             places[known[k] - first] = k
     for i in range(len(rows)):
         row = rows[i]
@@ -74,26 +75,28 @@ def hand_out(
         if row < first or row >= first + span:
             continue
         if span == size:
-            k = row - first
+            k = low + row - first
         elif tabled:
             k = places[row - first]
         else:
-            low, high = 0, size - 1
-            while low < high:
-                middle = (low + high) // 2
+            least, most = low, high - 1
+            while least < most:
+                middle = (least + most) // 2
                 if known[middle] < row:
-                    low = middle + 1
+                    least = middle + 1
                 else:
-                    high = middle
-            if known[low] == row:
-                k = low
+                    most = middle
+            if known[least] == row:
+                k = least
         if k < 0:
             continue
+        to = start + count
         for field in range(AT):
-            out[field, count] = events[field, k]
-        out[AT, count] = at[i]
+            out[field, to] = events[field, k]
+        out[AT, to] = at[i]
         for column in range(values.shape[0]):
-            out_values[column, count] = values[column, k]
-        which[count] = i
+            out_values[column, to] = values[column, k]
+        if len(which):
+            which[count] = i
         count += 1
     return count

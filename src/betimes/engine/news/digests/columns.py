@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.news.digests.few import LENGTH
 from betimes.engine.news.digests.kernel import Words, digest
 from betimes.engine.news.digests.pieces import (
     FALSE,
@@ -22,11 +23,9 @@ from betimes.engine.news.digests.pieces import (
 )
 from betimes.model.arrays import Arrays
 from betimes.model.sifting import in_one
+from betimes.model.spelling import of_bytes
 
 Ints = npt.NDArray[np.int64]
-
-_LENGTH = 24
-"""Characters of a digest in hexadecimal."""
 
 
 def digest_all(
@@ -46,45 +45,27 @@ def digest_all(
     return found
 
 
-def digest_words(
-    digests: Digests,
-    type: str,
-    names: tuple[str, ...],
-    kinds: list[np.dtype[Any]],
-    ts: Ints,
-    keys: Words,
-    values: Ints,
-) -> Words:
-    """The same for fields that are numbers, of these kinds; `values` has a row of words for each.
+class Shape(NamedTuple):
+    """What the digests of outputs of one type share whose fields are numbers."""
 
-    For few outputs, the number of calls counts, so they go through all fields at once.
-    """
-    words, order = _template(digests, type, names, tuple(kinds))
-    words = words.repeat(len(ts), axis=1)
-    words[2:4], words[5] = keys, ts.view(np.uint64)
-    words[7::2] = values.view(np.uint64).take(order, axis=0)
-    for row, field in enumerate(order.tolist()):
-        if kinds[field].kind == "f":
-            halves = words[7 + 2 * row]
-            halves[np.isnan(halves.view(np.float64))] = NAN
-        elif kinds[field] == np.uint64:
-            words[6 + 2 * row : 8 + 2 * row] = halves_of(values[field].view(np.uint64).tolist())
-    found = np.empty((2, len(ts)), np.uint64)
-    digest(words, found)
-    return found
+    template: Words
+    order: Ints
+    """The order of the fields in a digest."""
+    floats: npt.NDArray[np.bool_]
 
 
 @lru_cache(maxsize=256)
-def _template(
+def shape_of(
     digests: Digests, type: str, names: tuple[str, ...], kinds: tuple[np.dtype[Any], ...]
-) -> tuple[Words, Ints]:
-    """What all outputs with these fields share, and the order of the fields."""
+) -> Shape:
+    """The shape of outputs that have fields of these kinds."""
     head, ordered = digests.head(type, names)
-    words = np.zeros((6 + 2 * len(names), 1), np.uint64)
-    words[:2, 0] = np.frombuffer(head, np.uint64)
+    words = np.zeros(6 + 2 * len(names), np.uint64)
+    words[:2] = np.frombuffer(head, np.uint64)
     order = np.array([names.index(name) for name in ordered])
-    words[6::2, 0] = [FLOAT if kinds[field].kind == "f" else INT for field in order.tolist()]
-    return words, order
+    floats = np.array([kind.kind == "f" for kind in kinds])
+    words[6::2] = np.where(floats[order], FLOAT, INT)
+    return Shape(words, order, floats)
 
 
 def halves_of(values: list[Any]) -> Words:
@@ -139,17 +120,14 @@ def _fill(halves: Words, column: pa.ChunkedArray[Any]) -> None:
 def spelled(words: Words) -> list[str]:
     """Digests in hexadecimal."""
     text = _hexadecimal(words)
-    return [text[at : at + _LENGTH] for at in range(0, len(text), _LENGTH)]
+    return [text[at : at + LENGTH] for at in range(0, len(text), LENGTH)]
 
 
 def text_column(words: Words) -> pa.Array[Any]:
     """The same as a column, without an object for any."""
     text, count = _hexadecimal(words), words.shape[1]
-    ends = np.arange(0, _LENGTH * (count + 1), _LENGTH, dtype=np.int32)
-    column: pa.Array[Any] = pa.StringArray.from_buffers(
-        count, pa.py_buffer(ends.tobytes()), pa.py_buffer(text.encode())
-    )
-    return column
+    ends = np.arange(0, LENGTH * (count + 1), LENGTH, dtype=np.int32)
+    return of_bytes(ends, text.encode())
 
 
 def words_of(bases: list[str]) -> Words:

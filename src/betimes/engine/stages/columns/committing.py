@@ -21,6 +21,7 @@ from betimes.engine.stages.columns.shelves import TYPE as SHELF_TYPE
 from betimes.engine.stages.tactic import Ints, Setting
 from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
+from betimes.model.coded import Coded
 from betimes.model.event import Event
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
@@ -58,8 +59,8 @@ class Committing:
         """The place of a cause: an input event, an output of another stage, or time."""
         if number < 0:
             return ts, TIME, encode(self._keys.values[key])
-        made = self._store.derived(number) if self._store.mixed else None
-        return (ts, 0, arrival) if made is None else made[1]
+        made = self._store.derived.place_of(number) if self._store.mixed else None
+        return (ts, 0, arrival) if made is None else made
 
     # Few
 
@@ -67,16 +68,16 @@ class Committing:
         numbers, count = matches[kernel.EVENTS :], matches.shape[1]
         told = handled.take(matches[kernel.TOLD], axis=1)
         codes = told[KEY].tolist()
-        block, words = self._store.block(numbers), None
-        plan = None if block is None else self._shaper.plan(block.schema)
-        if block is not None and plan is not None:
-            values, names = plan.values(block.rows), block.types
-            payloads, times = plan.payloads(values), block.rows[SHELF_TS, -1]
-            types = [names[code] for code in block.rows[SHELF_TYPE, -1].tolist()]
-            events = [*map(Event, [self._type] * count, times.tolist(), payloads)]
-            words = self._outputs.digest_few(
-                self._type, plan.names, plan.kinds, times, values, self._keys.values, codes
-            )
+        shelf, identities = self._store.numbers(numbers), None
+        plan = None if shelf is None else self._shaper.plan(shelf.schema)
+        if shelf is not None and plan is not None and not plan.huge:
+            rows, identities = self._outputs.identify(
+                self._type, plan.names, plan.kinds, shelf.words(), numbers, plan.fields,
+                self._keys.values, told[KEY],
+            )  # fmt: skip
+            times, kinds, payloads = plan.taken_apart(rows)
+            types = [shelf.types[code] for code in kinds]
+            events = [*map(Event, [self._type] * count, times, payloads)]
         else:
             every, steps = self._store.rows(numbers.T.ravel()), len(self._program.steps)
             bound = [every[low : low + steps] for low in range(0, len(every), steps)]
@@ -87,12 +88,14 @@ class Committing:
             self.place(each[TS], each[NUMBER], each[KEY], each[ARRIVAL]) for each in told.T.tolist()
         ]
         if not self._program.uniform:
-            types = self._tellers(told, matches[kernel.DUE])
+            types = self._tellers(told, matches[kernel.DUE]).spelled()
             for row, due in enumerate(matches[kernel.DUE].tolist()):
                 if due >= 0:
                     causes[row] = self.place(due, -1, codes[row], -1)
                     seen[row] = max(self._outputs.path.reaches(due), seen[row])
-        return self._outputs.make_few(events, causes, types, seen, self._keys.values, codes, words)
+        return self._outputs.make_few(
+            events, causes, types, seen, self._keys.values, codes, identities
+        )
 
     # Many
 
@@ -102,31 +105,32 @@ class Committing:
         due, at = matches[kernel.DUE], matches[kernel.NEWEST]
         if not self._program.uniform:
             types = self._tellers(told, due)
-        timed = due >= 0
+        timed = np.flatnonzero(due >= 0)
         causes = told.take(_CAUSE, axis=0)
-        if timed.any():
-            for number in np.flatnonzero(timed).tolist():
-                at[number] = max(self._outputs.path.reaches(int(due[number])), int(at[number]))
-            nobody = np.full(len(at), -1)
-            causes = np.where(timed, np.stack((due, nobody, told[KEY], nobody)), causes)
-        arrivals = None if self._store.mixed or timed.any() else told[ARRIVAL]
+        if len(timed):
+            when = due[timed]
+            at[timed] = np.maximum(self._outputs.path.reaches_all(when), at[timed])
+            causes[0, timed], causes[1, timed], causes[3, timed] = when, -1, -1
+        arrivals = None if self._store.mixed or len(timed) else told[ARRIVAL]
         values, codes = self._keys.values, told[KEY]
         return self._outputs.make_columns(
             events, causes, self._places(causes), types, at, values, codes, arrivals
         )
 
-    def _events(self, numbers: Ints) -> tuple[EventBatch, list[str]]:
+    def _events(self, numbers: Ints) -> tuple[EventBatch, Coded]:
         """Matches as events, and the types of their last ones."""
         kind, code = (self._type,), np.zeros(numbers.shape[1], np.int32)
         block = self._store.block(numbers)
         plan = None if block is None else self._shaper.plan(block.schema)
         if block is not None and plan is not None:
             arrays, ts = plan.arrays(plan.values(block.rows)), block.rows[SHELF_TS, -1]
-            last = EventBatch(ts, block.rows[SHELF_TYPE, -1], block.types)
-            return ArrayBatch(ts, code, kind, arrays, plan.schema), last.type_names()
+            types = Coded(block.rows[SHELF_TYPE, -1], [*block.types])
+            return ArrayBatch(ts, code, kind, arrays, plan.schema), types
         bound = self._bound(numbers)
         payload = self._shaper.payloads(bound)
-        return EventBatch(bound[-1].ts, code, kind, payload), bound[-1].type_names()
+        last = bound[-1]
+        types = Coded(last.codes.astype(np.int64), [*last.types])
+        return EventBatch(last.ts, code, kind, payload), types
 
     def _bound(self, numbers: Ints) -> list[EventBatch]:
         """The events that are bound to each step."""
@@ -136,18 +140,30 @@ class Committing:
         return [every.part(low, low + count) for low in range(0, len(every), count)]
 
     def _places(self, causes: Ints) -> Places:
+        if not self._store.mixed:
+            return lambda: [self.place(*cause) for cause in zip(*causes.tolist(), strict=True)]
+        derived = self._store.derived.among(causes[1])
+
         def spelled() -> list[Place]:
-            return [self.place(*cause) for cause in zip(*causes.tolist(), strict=True)]
+            times, numbers, keys, arrivals = causes.tolist()
+            values, known = self._keys.values, derived.places_of(numbers)
+            return [
+                made or ((ts, 0, at) if number >= 0 else (ts, TIME, encode(values[key])))
+                for ts, number, key, at, made in zip(times, numbers, keys, arrivals, known)  # noqa: B905
+            ]
 
-        # With other stages, at once: what is taken back later has no place any more.
-        return spelled() if self._store.mixed else spelled
+        return spelled
 
-    def _tellers(self, told: Ints, due: Ints) -> list[str]:
+    def _tellers(self, told: Ints, due: Ints) -> Coded:
         """The types of what completed matches: an event, or time."""
-        found = ["time"] * len(due)
-        rows = np.flatnonzero(due < 0)
+        rows, codes = np.flatnonzero(due < 0), np.zeros(len(due), np.int64)
+        types: tuple[str, ...] = ()
         if len(rows):
-            names = self._store.find(told[NUMBER, rows]).type_names()
-            for row, name in zip(rows.tolist(), names, strict=True):
-                found[row] = name
-        return found
+            numbers = told[NUMBER, rows]
+            block = self._store.block(numbers)
+            if block is None:
+                events = self._store.find(numbers)
+                types, codes[rows] = events.types, events.codes + 1
+            else:
+                types, codes[rows] = block.types, block.rows[SHELF_TYPE] + 1
+        return Coded(codes, ["time", *types])

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from betimes.engine.reading.keys import Keys
+from betimes.model.arrays import ArrayBatch
 from betimes.model.batch import EventBatch
 from betimes.model.stored import shaped
 from betimes.patterns import PatternError
@@ -76,19 +77,12 @@ class Interned:
 
     def _floats(self, batch: EventBatch, name: str) -> Floats | None:
         """A column of numbers, without looking at each value; None if it is not one."""
-        payload = batch.payload
-        if name not in self._program.numeric or not isinstance(payload, pa.Table):
+        numbers = _array(batch, name) if name in self._program.numeric else None
+        if numbers is None:
             return None
-        if name not in payload.column_names:
-            return None
-        column = payload[name]
-        if pa.types.is_integer(column.type) and len(column) and not column.null_count:
-            numbers = column.to_numpy()
-            if not -_EXACT <= numbers.min() <= numbers.max() <= _EXACT:
-                return None
-        elif pa.types.is_floating(column.type):
-            numbers = column.to_numpy()
-        else:
+        if numbers.dtype.kind != "f" and not (
+            len(numbers) and -_EXACT <= numbers.min() <= numbers.max() <= _EXACT
+        ):
             return None
         self._note_kind(name, [0.0])
         return numbers.astype(np.float64)
@@ -164,3 +158,15 @@ class Interned:
         """Resume from what `state_of` kept."""
         values, self._kinds = shaped(kept, tuple[list[Any], dict[str, str]], "compared columns")
         self._values.resume(values)
+
+
+def _array(batch: EventBatch, name: str) -> npt.NDArray[Any] | None:
+    """A column of numbers as an array, in which null is NaN; None if it is not one."""
+    if isinstance(batch, ArrayBatch):
+        return batch.array(name)
+    payload = batch.payload
+    if not isinstance(payload, pa.Table) or name not in payload.column_names:
+        return None
+    column = payload[name]
+    whole = pa.types.is_integer(column.type) and not column.null_count
+    return column.to_numpy() if whole or pa.types.is_floating(column.type) else None

@@ -126,7 +126,7 @@ class Reader:
         if by is None:
             table = self.keys.codes([None])
         elif by in batch.arrays and batch.arrays[by].dtype.kind == "i":
-            keys = batch.arrays[by].astype(np.int64)  # a copy: the loop takes no others
+            keys = plain(batch.arrays[by].astype(np.int64, copy=False))
         else:
             return None
         by_type = self._asked(columns.types, on)
@@ -187,11 +187,12 @@ class Reader:
             (part, rows, place[:split][mine]) for part, rows, mine in arrivals.parts
         ]
         parts += [(part, rows, place[split:][mine]) for part, rows, mine in more.parts]
-        row = {index: n for n, index in enumerate(joined.now.tolist())}
 
         def event(index: int) -> Event:
-            n = row.get(index)
-            return arrivals.event(int(joined.was.searchsorted(index))) if n is None else events[n]
+            rows = np.flatnonzero(joined.now == index)
+            if len(rows):
+                return events[int(rows[0])]
+            return arrivals.event(int(joined.was.searchsorted(index)))
 
         both = ColumnArrivals(
             joined.batch, joined.at, wanted[order], parts,

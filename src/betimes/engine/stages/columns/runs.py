@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from betimes.engine.stages.columns.history import ColumnSegment
+from betimes.engine.stages.columns.waiting import Promised
 from betimes.model.volumes import Ranges, VolumeReader, VolumeWriter
 from betimes.patterns import PatternError, kernel
 from betimes.patterns.compiled import Program
@@ -21,6 +23,7 @@ _BLOCK = 4096
 """So many runs or bindings are one item of a checkpoint."""
 _WHAT = "the partial matches of a pattern"
 EVERYBODY: Flags = np.empty(0, np.bool_)
+NOBODY: Ints = np.empty(0, np.int64)
 
 
 class PartialMatches:
@@ -53,22 +56,51 @@ class PartialMatches:
             self._newest = np.concatenate((self._newest, nobody))
 
     def handle(
-        self, events: Ints, own: Floats, stamp: int, todo: Flags = EVERYBODY
+        self,
+        events: Ints,
+        own: Floats,
+        stamp: int,
+        todo: Flags = EVERYBODY,
+        *,
+        since: int = 0,
+        end: int | None = None,
     ) -> tuple[Ints, Ints]:
         """Handle events of some keys or of all; return the matches and the undo log.
 
         The log has the states of keys that were touched for the first time under this stamp.
         """
         program = self.program
+        last = events.shape[1] if end is None else end
 
         def step() -> int:
             return kernel.run(
-                events, own, todo, program.config, program.take_at, program.kill_at,
+                events, own, last, todo, program.config, program.take_at, program.kill_at,
                 program.programs, program.constants, self.heads, self._stamps, self._newest, stamp,
                 self._runs, self._bindings, self._values, self._undo, self._matches, self._counts,
             )  # fmt: skip
 
-        return self._all(step)
+        return self._all(step, since)
+
+    def hand_over(self, handed: Promised, segment: ColumnSegment) -> tuple[Ints, Ints]:
+        """Move events from where they wait to the end of a segment, and handle them there."""
+        program, low = self.program, segment.size
+        events, own = segment.make_room(len(handed))
+        segment.size += len(handed)
+
+        moved = False
+
+        def step() -> int:
+            nonlocal moved
+            # The second time, there was no room for partial matches, but the events are there.
+            rows, moved = NOBODY if moved else handed.rows, True
+            return kernel.hand_over(
+                *handed.room.arrays(), rows, handed.at, segment.size, events, own, low,
+                EVERYBODY, program.config, program.take_at, program.kill_at, program.programs,
+                program.constants, self.heads, self._stamps, self._newest, segment.stamp,
+                self._runs, self._bindings, self._values, self._undo, self._matches, self._counts,
+            )  # fmt: skip
+
+        return self._all(step, low)
 
     def pass_time(self, keys: Ints, ts: int, stamp: int) -> tuple[Ints, Ints]:
         """Let time pass up to `ts` for these keys."""
@@ -79,11 +111,12 @@ class PartialMatches:
                 self._runs, self._bindings, self._undo, self._matches, self._counts,
             )  # fmt: skip
 
-        return self._all(step)
+        return self._all(step, 0)
 
-    def _all(self, step: Callable[[], int]) -> tuple[Ints, Ints]:
+    def _all(self, step: Callable[[], int], since: int) -> tuple[Ints, Ints]:
         counts = self._counts
         counts[kernel.MATCHES : kernel.NOW + 1] = 0
+        counts[kernel.NOW] = since
         while (answer := step()) != kernel.DONE:
             if answer == kernel.TOO_MANY:
                 limit = self.program.config[kernel.LIMIT]
@@ -109,8 +142,9 @@ class PartialMatches:
 
         Keys that were in the log are then marked as found.
         """
+        undo = undo.copy()
         kept = kernel.go_back(undo, todo, found, self.heads)
-        return undo[:, :kept].copy()
+        return undo[:, :kept]
 
     def disturb(self, keys: Ints, at: Ints) -> None:
         """The past of these keys has changed, with these arrivals."""

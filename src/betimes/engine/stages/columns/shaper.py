@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from betimes.engine.stages.columns.shelves import COLUMNS, TS, words_of
+from betimes.engine.news.digests.few import FIELDS
+from betimes.engine.stages.columns.shelves import COLUMNS, TS, TYPE, words_of
 from betimes.engine.stages.tactic import Ints
 from betimes.model.arrays import Arrays
 from betimes.model.batch import EventBatch
@@ -22,23 +23,31 @@ class Plan(NamedTuple):
 
     names: tuple[str, ...]
     """The fields of a match."""
-    rows: Ints
-    """Where each is: the row of the word, times the number of steps, plus the step."""
-    kinds: list[np.dtype[Any]]
+    fields: Ints
+    """Where they are: the row of the word, times the number of steps, plus the step.
+
+    The time and the type of the last event come first.
+    """
+    kinds: tuple[np.dtype[Any], ...]
     schema: pa.Schema
+    exact: bool
+    """Whether all fields are whole numbers that fit a word with a sign."""
+    huge: bool
+    """Whether some fields are whole numbers that do not."""
 
     def values(self, block: Ints) -> Ints:
         """The values of each field, as words."""
-        return block.reshape(-1, block.shape[-1]).take(self.rows, axis=0)
+        return block.reshape(-1, block.shape[-1]).take(self.fields[FIELDS:], axis=0)
 
-    def payloads(self, values: Ints) -> list[dict[str, Any]]:
-        """One by one."""
-        columns = values.tolist()
-        for row, kind in enumerate(self.kinds):
-            if kind.kind == "f" or kind == np.uint64:
-                columns[row] = values[row].view(words_of(kind)).tolist()
-        names = self.names
-        return [dict(zip(names, row)) for row in zip(*columns)]  # noqa: B905 - slow
+    def taken_apart(self, rows: Ints) -> tuple[list[int], list[int], list[dict[str, Any]]]:
+        """The times, types and payloads of a few matches, from a row of words for each."""
+        names, columns = self.names, rows.T.tolist()
+        if not self.exact:
+            for at, kind in enumerate(self.kinds, FIELDS):
+                if kind.kind == "f":
+                    columns[at] = rows[:, at].view(np.float64).tolist()
+        times, types, *values = columns
+        return times, types, [dict(zip(names, row)) for row in zip(*values)]  # noqa: B905 - slow
 
     def arrays(self, values: Ints) -> Arrays:
         """As columns."""
@@ -96,12 +105,16 @@ class Shaper:
             fields[name] = at, rows[column]
         if not fields:
             return None
-        of_field = [kinds[row] for _, row in fields.values()]
+        of_field, steps = [kinds[row] for _, row in fields.values()], len(self._names)
+        places = [(steps - 1, TS), (steps - 1, TYPE), *fields.values()]
+        of_kind = tuple(np.dtype(kind.to_pandas_dtype()) for kind in of_field)
         return Plan(
             (*fields,),
-            np.array([row * len(self._names) + at for at, row in fields.values()]),
-            [np.dtype(kind.to_pandas_dtype()) for kind in of_field],
+            np.array([row * steps + at for at, row in places]),
+            of_kind,
             pa.schema([*zip(fields, of_field, strict=True)]),
+            exact=all(words_of(kind) is np.int64 for kind in of_kind),
+            huge=any(words_of(kind) is np.uint64 for kind in of_kind),
         )
 
     def payload(self, events: Sequence[Event]) -> dict[str, Any]:

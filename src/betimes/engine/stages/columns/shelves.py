@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from betimes.engine.snapshots.weights import ROW, weight_of_batch, weight_of_event
 from betimes.model.arrays import ArrayBatch
-from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
+from betimes.model.batch import EventBatch, pick
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
@@ -173,11 +172,16 @@ class Numbers:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._words = np.empty((COLUMNS + len(schema), _ROOM), np.int64)
         self._kinds = [np.dtype(kind.to_pandas_dtype()) for kind in schema.types]
         self._size = 0
-        self._types: tuple[str, ...] = ()
+        self.types: tuple[str, ...] = ()
+        """The types of its events."""
+
+    def words(self) -> tuple[Ints, int, int]:
+        """The array, how many events are in it, and how far apart their numbers are."""
+        return self._words, self._size, SHELVES
 
     @property
     def weight(self) -> int:
@@ -197,36 +201,37 @@ class Numbers:
 
     def _coded(self, types: tuple[str, ...], codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Types in the codes of this shelf."""
-        if types == self._types:
+        if types == self.types:
             return codes
-        self._types = (*dict.fromkeys((*self._types, *types)),)
-        if self._types[: len(types)] == types:
+        self.types = (*dict.fromkeys((*self.types, *types)),)
+        if self.types[: len(types)] == types:
             return codes
-        return np.array([self._types.index(name) for name in types], np.int32).take(codes)
+        return np.array([self.types.index(name) for name in types], np.int32).take(codes)
 
     def block(self, numbers: Ints) -> Block:
         """The events with these numbers, in an array of the same shape."""
         rows = _where(self._words[NUMBER, : self._size], numbers)
-        return Block(self._words.take(rows, axis=1), self._types, self._schema)
+        return Block(self._words.take(rows, axis=1), self.types, self.schema)
 
     def find(self, numbers: Ints) -> ArrayBatch:
         words = self.block(numbers).rows
         arrays = {
             name: words[row].view(words_of(kind)).astype(kind, copy=False)
             for row, (name, kind) in enumerate(
-                zip(self._schema.names, self._kinds, strict=True), COLUMNS
+                zip(self.schema.names, self._kinds, strict=True), COLUMNS
             )
         }
         codes = words[TYPE].astype(np.int32)
-        return ArrayBatch(words[TS], codes, self._types, arrays, self._schema)
+        return ArrayBatch(words[TS], codes, self.types, arrays, self.schema)
 
     def rows(self, numbers: Ints) -> list[Event]:
         return self.find(numbers).rows()
 
     def forget(self, before: int, bound: Ints) -> None:
         rows = _kept(self.numbers(), before, bound)
-        self._size = len(rows)
-        self._keep(rows, 2 * len(rows) + _ROOM)
+        if len(rows) < self._size:
+            self._size = len(rows)
+            self._keep(rows, 2 * len(rows) + _ROOM)
 
     def _keep(self, rows: Ints | slice, room: int) -> None:
         """Move some events to an array with this much room."""

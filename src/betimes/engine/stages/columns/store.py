@@ -93,13 +93,18 @@ class Store:
 
     def block(self, numbers: Ints) -> Block | None:
         """The same as words, if their payloads are numbers and have one shape."""
+        shelf = self.numbers(numbers)
+        return None if shelf is None else shelf.block(numbers)
+
+    def numbers(self, numbers: Ints) -> Numbers | None:
+        """The shelf that these events are on, if it is one, and a shelf of numbers."""
         shelf = 0
         if len(self._shelves) > 1:
             shelf = numbers.item(0) % SHELVES
             if not (numbers % SHELVES == shelf).all():
                 return None
         found = self._shelves[shelf]
-        return found.block(numbers) if isinstance(found, Numbers) else None
+        return found if isinstance(found, Numbers) else None
 
     def alike(self, numbers: Ints) -> bool:
         """Whether the payloads of these events have one shape."""
@@ -167,6 +172,13 @@ class Store:
         for shelf, weight in zip(self._shelves, weights, strict=False):
             if isinstance(shelf, Tables):
                 shelf.weight = weight
+
+    def check(self, numbers: Ints) -> None:
+        """Refuse a state that refers to events which are not here."""
+        known = np.concatenate(
+            [np.empty(0, np.int64), *(shelf.numbers() for shelf in self._shelves)]
+        )
+        stored.require(np.isin(numbers, known).all(), "events of a pattern are missing")
 
     def _read(self, chunks: Any) -> Iterator[tuple[int, Ints, EventBatch]]:
         """What a checkpoint has in one place: shelves, numbers and events."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,14 @@ from betimes.engine.news.outputs import TIME, Output, Outputs, Place
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
-from betimes.engine.stages.columns.below import Known
+from betimes.engine.stages.columns.below import Known, Waits
 from betimes.engine.stages.columns.committing import Committing
 from betimes.engine.stages.columns.failing import LeftOut, netted
 from betimes.engine.stages.columns.history import CodedEvents, ColumnSegment
 from betimes.engine.stages.columns.reader import FEW, ColumnArrivals, Read, Reader
-from betimes.engine.stages.columns.runs import PartialMatches
+from betimes.engine.stages.columns.runs import EVERYBODY, Flags, PartialMatches
 from betimes.engine.stages.columns.stored import check_columns
-from betimes.engine.stages.columns.waiting import CodedRoom
-from betimes.engine.stages.from_below import FromBelow
+from betimes.engine.stages.columns.waiting import CodedRoom, Promised
 from betimes.engine.stages.tactic import (
     END,
     ColumnReplay,
@@ -51,8 +51,9 @@ from betimes.model.stored import Int, shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import PatternError
 from betimes.patterns.compiled import Program
-from betimes.patterns.kernel import AT, KEY, N_EVENT, NUMBER
+from betimes.patterns.kernel import AT, EVENT, KEY, N_EVENT, NUMBER
 
+_start = attrgetter("start")
 SHORT = 512
 """A segment with fewer events is continued by the next batch."""
 
@@ -79,12 +80,14 @@ class ColumnTactic:
         self._left_out = LeftOut(setting, self._keys)
         self._runs = PartialMatches(self._program, node.name)
         self._store = Known()
-        self._below = FromBelow()
+        self._below = Waits()
         self._committing = Committing(setting, self._program, self._store, self._keys)
         self._waiting = CodedRoom(len(self._program.columns), self._store)
         self._segments: list[ColumnSegment] = []
         self._last: Place = (-1, TIME, b"")
         """The last place that was handled."""
+        self._missing = 0
+        """Of the rows before this one, some do not wait here, because they fit no step."""
         self._disturbed: dict[int, tuple[int, int, str]] = {}
         """Keys from which outputs of other stages were taken back: the first segment, at which
         arrival, and why."""
@@ -142,24 +145,30 @@ class ColumnTactic:
             (now, outputs), (places, which) = arrivals.below, arrivals.concern
             self._below.put(row + now, outputs)
             self._store.hear(outputs, found[NUMBER, places], which)
+        if arrivals.spare:
+            self._missing = row + len(arrivals.at)
+        elif self._missing == END:
+            self._missing = row
         self._waiting.put(row + arrivals.wanted, found, arrivals.own)
         self._runs.know(len(self._keys.values))
 
-    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:  # noqa: ARG002
+    def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:
+        if not self._store.mixed and (not self._missing or rows.min(initial=END) >= self._missing):
+            return Promised(self._waiting, rows, ts, at), rows
         self._below.hand_out(rows)
         taken, mine = self._waiting.take(rows, at)
         self._setting.counts.handled += len(rows) - len(mine)  # those that fit no step
         return taken, mine
 
     def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
-        row, number = self._below.withdraw(output.id), self._store.withdraw(output.id)
-        if row is None and number is not None:
-            starts = [segment.start for segment in self._segments]
-            which = max(bisect_right(starts, output.place) - 1, 0)
-            key = self._segments[which].remove(number)
-            first, before, _ = self._disturbed.get(key, (which, at, ""))
-            why = f"retracted {output.event.type} at {output.event.ts}"
-            self._disturbed[key] = min(first, which), max(before, at), why
+        row = self._below.withdraw(output)
+        if row is None and self._segments:
+            which = max(bisect_right(self._segments, output.place, key=_start) - 1, 0)
+            key = self._segments[which].remove(output, self._store)
+            if key is not None:
+                first, before, _ = self._disturbed.get(key, (which, at, ""))
+                why = f"retracted {output.event.type} at {output.event.ts}"
+                self._disturbed[key] = min(first, which), max(before, at), why
         return row
 
     # Handling events
@@ -186,8 +195,7 @@ class ColumnTactic:
             segment = self._segments[-1]
             keys = np.flatnonzero(self._runs.heads >= 0)
             matches, undo = self._runs.pass_time(keys, self._passed, segment.stamp)
-            if undo.shape[1]:
-                segment.undo, segment.kept = np.concatenate((segment.undo, undo), axis=1), None
+            segment.log(undo)
             due = np.empty((N_EVENT, len(keys)), np.int64)
             due[KEY], due[AT] = keys, moment.last
             yield self._publish(matches, due, segment)
@@ -204,22 +212,42 @@ class ColumnTactic:
     def _append(self, events: CodedEvents) -> Outputs:
         """Handle events that follow all others."""
         self._setting.counts.handled += len(events)
-        handled = 0
-        if not self._segments or self._segments[-1].events.shape[1] >= SHORT:
+        if not self._segments or self._segments[-1].size >= SHORT:
+            if self._segments:
+                self._segments[-1].trim()
             self._stamp += 1
-            nothing, first = np.empty((2, 0), np.int64), events.place(0)
+            nothing, own = np.empty((N_EVENT, 0), np.int64), len(self._program.columns)
             self._segments.append(
-                ColumnSegment(self._stamp, first, events.events, events.values, nothing)
+                ColumnSegment(self._stamp, self._last, nothing, np.empty((own, 0)), nothing[:2])
             )
-        else:
-            handled = self._segments[-1].events.shape[1]
-            self._segments[-1].extend(events)
         segment = self._segments[-1]
-        self._last = events.place(len(events) - 1)
-        numbered = segment.numbered(handled, mixed=self._store.mixed)
-        matches, undo = self._runs.handle(numbered, events.values, segment.stamp)
-        segment.undo = np.concatenate((segment.undo, undo), axis=1)
-        return self._publish(matches, events.events, segment)
+        low, segment.kept = segment.size, None
+        if isinstance(events, Promised):
+            matches, undo = self._runs.hand_over(events, segment)
+            self._last = segment.place(segment.size - 1)
+            if not low:
+                segment.start = segment.place(0)
+        else:
+            segment.extend(events)
+            self._last = events.place(len(events) - 1)
+            if not low:
+                segment.start = events.place(0)
+            matches, undo = self._run(segment, low)
+        segment.log(undo)
+        handled = segment.events[:, low:] if self._store.mixed else segment.events
+        return self._publish(matches, handled, segment)
+
+    def _run(self, segment: ColumnSegment, low: int, todo: Flags = EVERYBODY) -> tuple[Ints, Ints]:
+        """Handle the events of a segment from a row on.
+
+        Matches count events from the first of the segment, or, with outputs of other stages among
+        them, from this row on.
+        """
+        if self._store.mixed:
+            own = segment.own[:, low:].copy()
+            return self._runs.handle(segment.numbered(low), own, segment.stamp, todo)
+        events, own = segment.make_room(0)
+        return self._runs.handle(events, own, segment.stamp, todo, since=low, end=segment.size)
 
     def _go_back(self, late: CodedEvents, *, try_again: bool = True) -> ColumnReplay:
         """Put late events in their places, and handle their keys again from there on."""
@@ -246,15 +274,18 @@ class ColumnTactic:
         made = []
         self._left_out.go_back(affected, todo, try_again=try_again)
         for segment in affected:
-            handled, values = segment.events, segment.own
-            numbered = segment.numbered(0, mixed=self._store.mixed)
+            handled = segment.events
             others = self._left_out.others(handled)
-            if others is not None:
-                numbered, handled = numbered[:, others], handled[:, others]
-                values = values[:, others]
-            matches, undo = self._runs.handle(numbered, values, segment.stamp, todo)
-            if undo.shape[1]:
-                segment.undo, segment.kept = np.concatenate((segment.undo, undo), axis=1), None
+            if others is None:
+                matches, undo = self._run(segment, 0, todo)
+            else:
+                numbered = segment.numbered(0) if self._store.mixed else handled
+                handled = handled[:, others]
+                matches, undo = self._runs.handle(
+                    np.ascontiguousarray(numbered[:, others]),
+                    np.ascontiguousarray(segment.own[:, others]), segment.stamp, todo,
+                )  # fmt: skip
+            segment.log(undo)
             made.append(self._publish(matches, handled, segment))
             replay.handled += int(todo[segment.events[KEY]].sum())
         self._compare(replay, old, made, affected)
@@ -395,5 +426,9 @@ class ColumnTactic:
         self._below.resume(kept["below"])
         self._left_out.resume(kept["left_out"])
         self._waiting.resume(*kept["waiting"])
+        known = [segment.events[NUMBER] for segment in self._segments]
+        known += [self._waiting.events[NUMBER], runs["bindings"][EVENT]]
+        self._store.check(np.concatenate(known))
         numbers = shaped(kept["numbers"], tuple[Int, Int, Place], what)
         self._stamp, self._passed, self._last = numbers
+        self._missing = END  # nobody has noted

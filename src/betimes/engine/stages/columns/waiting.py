@@ -22,11 +22,39 @@ SPARE = 4096
 """Up to this many rows more than needed are kept, so that dropping them is rare."""
 
 
+class Promised(CodedEvents):
+    """Events that were handed out, but are still where they wait until somebody looks at them.
+
+    Most are not looked at: a compiled loop moves them to where they are handled. All rows wait.
+    """
+
+    __slots__ = ("at", "room", "rows", "times")
+
+    def __init__(self, room: CodedRoom, rows: Ints, times: Ints, at: Ints) -> None:
+        super().__init__(None, None, room.known)
+        self.room = room
+        self.rows = rows
+        self.times = times
+        self.at = at
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def ts(self) -> Ints:
+        return self.times
+
+    def _look(self) -> tuple[Ints, Floats]:
+        events, _ = self.room.take(self.rows, self.at)
+        self._events, self._values = events.events, events.values
+        return self._events, self._values
+
+
 class CodedRoom:
     """Coded events by row number."""
 
     def __init__(self, columns: int, known: Knows) -> None:
-        self._known = known
+        self.known = known
         self._rows: Ints = np.empty(_ROOM, np.int64)
         self._events: Ints = np.empty((N_EVENT, _ROOM), np.int64)
         self._values: Floats = np.empty((columns, _ROOM))
@@ -52,18 +80,19 @@ class CodedRoom:
             self._values[:, low:high] = values
         self._high = high
 
+    def arrays(self) -> tuple[Ints, Ints, Floats, int, int]:
+        """Rows, events and values, and where those begin and end that wait."""
+        return self._rows, self._events, self._values, self._low, self._high
+
     def take(self, rows: Ints, at: Ints) -> tuple[CodedEvents, Ints]:
         """The events of these rows that wait here, handed out at these arrivals; and their rows."""
-        count, low, high = len(rows), self._low, self._high
+        count = len(rows)
         events = np.empty((N_EVENT, count), np.int64)
         values, which = np.empty((len(self._values), count)), np.empty(count, np.int64)
-        found = hand_out(
-            self._rows[low:high], self._events[:, low:high], self._values[:, low:high],
-            rows, at, events, values, which,
-        )  # fmt: skip
+        found = hand_out(*self.arrays(), rows, at, events, values, 0, which)
         if found < count:
             events, values, rows = events[:, :found], values[:, :found], rows[which[:found]]
-        return CodedEvents(events, values, self._known), rows
+        return CodedEvents(events, values, self.known), rows
 
     def trim(self, held: Ints, *, at_once: bool = False) -> None:
         """Drop what the unit no longer holds, once it is the larger part, or at once."""

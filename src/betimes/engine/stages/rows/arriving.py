@@ -16,9 +16,11 @@ from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.history import EventRows
 from betimes.engine.stages.tactic import NOTHING, Ints, Joined, Setting
 from betimes.engine.stages.waiting import WaitingRoom
-from betimes.model.coded import keys_of, pick
+from betimes.model.batch import pick
+from betimes.model.coded import keys_of
 from betimes.model.event import Event
 from betimes.model.stored import shaped
+from betimes.model.unmade import Events, payloads_of
 from betimes.ordering.clock import EVERY
 
 
@@ -53,9 +55,9 @@ class RowArrivals:
         keys: list[Any] | None = None
         if arrivals.keys is not None:
             keys = [self._key(output) for output in made.values()]
-        if arrivals.events:
+        if len(arrivals.events):
             mine = joined.was[arrivals.wanted].tolist() + mine
-            events = arrivals.events + events
+            events = [*arrivals.events, *events]
             keys = None if keys is None or arrivals.keys is None else arrivals.keys + keys
         order = sorted(range(len(mine)), key=mine.__getitem__)
 
@@ -68,16 +70,16 @@ class RowArrivals:
             None if keys is None else pick(keys, order), event, (joined.now, joined.outputs),
         )  # fmt: skip
 
-    def _keys(self, events: list[Event], groups: list[Any] | None) -> list[Any] | None:
+    def _keys(self, events: Events, groups: list[Any] | None) -> list[Any] | None:
         """The keys of events that the detector takes; `groups` are the engine's keys."""
         node = self._setting.node
         by = node.by
         if by is None:
             return groups
-        if not events:
+        if not len(events):
             return []
         if EVERY in node.on:
-            keys = [event.payload.get(by) for event in events]
+            keys = [payload.get(by) for payload in payloads_of(events)]
         elif node.keyless:
             lacking = {by: None}
             keys = keys_of(

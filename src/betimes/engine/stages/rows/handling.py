@@ -128,7 +128,7 @@ class Handling:
             if row != before:
                 before, n = row, 0
                 key, at = events.key(row), when.made(start + row)
-                place, cause = events.place(row), events.events[row].type
+                place, cause = events.place(row), events.type(row)
                 mine = segment.outputs.setdefault(key, [])
             output = make(event, n, place, cause, at, key)
             mine.append(output)
@@ -145,7 +145,7 @@ class Handling:
             key, at, place = events.key(row), when.made(start + row), events.place(row)
             due, items = _split_due(items)
             mine = self._make_due(due, key, when.known(start + row), at) if due else []
-            cause = events.events[row].type
+            cause = events.type(row)
             for n, event in enumerate(items):
                 mine.append(self._outputs.make(event, n, place, cause, at, key))
             segment.outputs.setdefault(key, []).extend(mine)
@@ -324,7 +324,8 @@ class Handling:
                 self._outputs.unmake(segment.outputs[key])
                 replay.why = disturbance.why
         for index, segment in enumerate(affected, disturbance.first):
-            if not segment.rows(key):
+            rows = segment.rows(key)
+            if not rows:
                 if key in segment.undo or key in segment.outputs:
                     segment.kept = None
                     segment.undo.pop(key, None)
@@ -345,7 +346,7 @@ class Handling:
             saved = None
             if detector is None:
                 detector = states.make()
-            detector, since = self._again(replay, segment, key, detector, since)
+            detector, since = self._again(replay, segment, rows, detector, since)
         self._failures.mend(key, since)
         self.detectors.install(key, detector)
         if self.timed:
@@ -359,20 +360,21 @@ class Handling:
             self._outputs.keep(segment.outputs.get(key, ()), replay.new)
 
     def _again(
-        self, replay: RowReplay, segment: RowSegment, key: Any, detector: Any, since: Place
+        self, replay: RowReplay, segment: RowSegment, rows: list[int], detector: Any, since: Place
     ) -> tuple[Any, Place]:
-        """Handle the events of a key in one segment again; outputs that recur stay.
+        """Handle the events of a key, these rows of one segment, again; outputs that recur stay.
 
         Failures since a place may vanish. Returns the detector, and up to where that was so.
         """
-        events, rows = segment.columns, segment.rows(key)
+        events, key = segment.columns, replay.key
         assert events is not None
         old = segment.outputs.pop(key, [])
         done = self.execution.execute(detector, segment.undo[key], events.some(rows))
         last = events.place(rows[-1])
         if self._failures:
             self._failures.mend(key, min(since, events.place(rows[0])), last)
-        self._note(key, events, rows, done)
+        if done.failures or done.overdue:
+            self._note(key, events, rows, done)
         replay.handled += len(rows)
         replay.old += old
         if done.made.rows:
@@ -391,7 +393,7 @@ class Handling:
         same: list[str] = []
         finished = 0
         for number, items in _by_row(made):
-            place, cause = events.place(rows[number]), events.events[rows[number]].type
+            place, cause = events.place(rows[number]), events.type(rows[number])
             if type(items[0]) is Due:
                 due, items = _split_due(items)
                 replay.handed.append((events, rows[finished:number]))

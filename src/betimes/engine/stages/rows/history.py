@@ -27,17 +27,18 @@ from betimes.engine.snapshots.weights import (
     weight_of_event,
     weight_of_state,
 )
-from betimes.model import stored
-from betimes.model.coded import pick
+from betimes.model import stored, unmade
+from betimes.model.batch import pick
 from betimes.model.event import Event
 from betimes.model.stored import Int
+from betimes.model.unmade import Events, Unmade
 from betimes.model.volumes import Kept
 
 Ints = npt.NDArray[np.int64]
 
 
 class EventRows:
-    """Events as columns: places (ts, rank, tie), event objects, and the arrival of their release.
+    """Events as columns: places (ts, rank, tie), events, and the arrival of their release.
 
     Numbers are NumPy columns: a million Python integers take time to create and to free. If there
     are outputs of other stages among the events, `rank` and `tie` are lists.
@@ -50,7 +51,7 @@ class EventRows:
         ts: Ints,
         rank: list[int] | None,
         tie: Ints | list[Any],
-        events: list[Event],
+        events: Events,
         at: Ints,
         keys: list[Any] | None,
         outputs: dict[int, str] | None = None,
@@ -94,16 +95,30 @@ class EventRows:
     def event(self, row: int) -> Event:
         return self.events[row]
 
+    def type(self, row: int) -> str:
+        """The type of an event."""
+        events = self.events
+        name: str = events.names[row] if isinstance(events, Unmade) else events[row].type
+        return name
+
     def output(self, row: int) -> str | None:
         return self.outputs.get(row)
 
     def some(self, rows: list[int]) -> list[Event]:
         """The events of these rows."""
-        return pick(self.events, rows)
+        events = self.events
+        if isinstance(events, Unmade):
+            return [*events.pick(np.array(rows, np.int64), rows)]
+        return pick(events, rows)
+
+    def make(self) -> None:
+        """Make all events, because they will be asked for again."""
+        if isinstance(self.events, Unmade):
+            self.events = list(self.events)
 
     def state_of(self) -> list[Any]:
         """Everything needed to resume elsewhere."""
-        return [self.ts, self.rank, self.tie, self.events, self.at, self.keys]
+        return [self.ts, self.rank, self.tie, list(self.events), self.at, self.keys]
 
     @classmethod
     def resumed(cls, kept: list[Any]) -> EventRows:
@@ -126,30 +141,31 @@ class EventRows:
         return None if self.keys is None else self.keys[row]
 
     def part(self, low: int, high: int) -> EventRows:
+        events = self.events
         return EventRows(
             self.ts[low:high],
             None if self.rank is None else self.rank[low:high],
             self.tie[low:high],
-            self.events[low:high],
+            events.part(low, high) if isinstance(events, Unmade) else events[low:high],
             self.at[low:high],
             None if self.keys is None else self.keys[low:high],
         )
 
     def pick(self, rows: Ints) -> EventRows:
-        numbers = rows.tolist()
+        numbers, events, ts = rows.tolist(), self.events, self.ts.take(rows)
         tie = self.tie.take(rows) if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
         return EventRows(
-            self.ts.take(rows),
+            ts,
             None if self.rank is None else pick(self.rank, numbers),
             tie,
-            pick(self.events, numbers),
+            events.pick(rows, numbers, ts) if isinstance(events, Unmade) else pick(events, numbers),
             self.at.take(rows),
             None if self.keys is None else pick(self.keys, numbers),
         )
 
     def own(self) -> EventRows:
         keys = None if self.keys is None else list(self.keys)
-        return EventRows(self.ts, self.rank, self.tie, list(self.events), self.at, keys)
+        return EventRows(self.ts, self.rank, self.tie, unmade.own(self.events), self.at, keys)
 
     def joined(self, more: EventRows) -> EventRows:
         return EventRows.join([self, more])
@@ -173,8 +189,8 @@ class EventRows:
         first.at = np.concatenate([part.at for part in parts])
         if isinstance(first.tie, np.ndarray):
             first.tie = np.concatenate([part.tie for part in parts])
+        first.events = unmade.join([part.events for part in parts], first.ts)
         for part in others:
-            first.events += part.events
             if first.keys is not None and part.keys is not None:
                 first.keys += part.keys
             if first.rank is not None and part.rank is not None:
@@ -200,8 +216,9 @@ class RowSegment:
     __slots__ = (
         "_count",
         "_index",
+        "_kept",
         "_parts",
-        "kept",
+        "_weight",
         "last",
         "outputs",
         "size",
@@ -214,12 +231,24 @@ class RowSegment:
         self.size = 0
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
-        self.kept: Kept | None = None
-        """Where it was written to a checkpoint."""
+        self._kept: Kept | None = None
+        self._weight: int | None = None
+        """About how many bytes it takes, if it has not changed since somebody asked."""
         self._parts: list[EventRows] = []
         self._count = 0
         """Rows in all parts, including events that were removed."""
         self._index: defaultdict[Any, list[int]] | None = None
+
+    @property
+    def kept(self) -> Kept | None:
+        """Where it was written to a checkpoint; set to None by whoever changes it."""
+        return self._kept
+
+    @kept.setter
+    def kept(self, kept: Kept | None) -> None:
+        self._kept = kept
+        if kept is None:
+            self._weight = None
 
     @property
     def columns(self) -> EventRows | None:
@@ -245,6 +274,7 @@ class RowSegment:
             self._index = defaultdict(list)
             columns = self.columns
             if columns is not None:
+                columns.make()  # more keys will go back to it
                 self._add(range(len(columns)), columns.keys)
         return self._index
 
@@ -267,7 +297,7 @@ class RowSegment:
             rows = [row for mine in self._index.values() for row in mine]
             self._parts = [columns.pick(np.array(rows)).sorted()] if rows else []
             self._count = len(rows)
-            self._index = None
+            self._index = self._weight = None
 
     def insert(self, events: EventRows) -> None:
         """Add events that land among the handled ones."""
@@ -287,9 +317,14 @@ class RowSegment:
     @property
     def weight(self) -> int:
         """About how many bytes it takes."""
+        if self._weight is None:
+            self._weight = self._weigh()
+        return self._weight
+
+    def _weigh(self) -> int:
         weight = MADE * sum(map(len, self.outputs.values()))
-        if self._parts and self._parts[0].events:
-            weight += self.size * (ROW + weight_of_event(self._parts[0].events[0]))
+        if self._parts and len(self._parts[0]):
+            weight += self.size * (ROW + weight_of_event(self._parts[0].event(0)))
         if self.undo:
             weight += len(self.undo) * (ROW + weight_of_state(next(iter(self.undo.values()))))
         return weight

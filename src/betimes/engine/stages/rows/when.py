@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +13,9 @@ from betimes.engine.stages.rows.history import EventRows
 
 Ints = npt.NDArray[np.int64]
 
-_NEAR = 64
-"""Within so many events, looking at each of them takes less time than a list for all keys."""
+_FEW = 8
+"""If less than one event in so many was overtaken, a list for all of them takes longer."""
+_NONE: tuple[list[int], list[int]] = [], []
 
 
 class When:
@@ -32,13 +34,31 @@ class When:
         keys = self._keys
         if keys is None or newest == at:
             return newest
-        # Few events have come later than one that they precede, and these are not far away.
-        low = int(self._newest.searchsorted(at, side="right"))
-        if row - low > _NEAR:
+        overtaken = self._overtaken
+        if overtaken is None:
             return max(at, self._before[row])
-        when, key = self._at, keys[row]
-        later = (when[low:row] > at).nonzero()[0].tolist()
-        return max([at, *(when.item(low + n) for n in later if keys[low + n] == key)])
+        rows, known = overtaken.get(keys[row], _NONE)
+        count = bisect_left(rows, row)
+        return max(at, known[count - 1]) if count else at
+
+    @cached_property
+    def _overtaken(self) -> dict[Any, tuple[list[int], list[int]]] | None:
+        """By key, the events that came later than one that they precede; None if they are many.
+
+        With each, the arrival with which it and all of them before it were known.
+        """
+        at, keys = self._at, self._keys
+        assert keys is not None
+        least = np.minimum.accumulate(at[::-1])[::-1]
+        late = (at[:-1] > least[1:]).nonzero()[0].tolist()
+        if len(late) * _FEW > len(keys):
+            return None
+        found: dict[Any, tuple[list[int], list[int]]] = {}
+        for row in late:
+            rows, known = found.setdefault(keys[row], ([], []))
+            rows.append(row)
+            known.append(max(at.item(row), known[-1] if known else -1))
+        return found
 
     def known(self, row: int) -> int:
         """When all earlier events of its key were known; -1 if there is none."""

@@ -15,8 +15,7 @@ from betimes.engine.stages.handed import in_order
 from betimes.engine.stages.tactic import NOTHING, Ints
 from betimes.model import stored
 from betimes.model.arrays import ArrayBatch, concat, in_arrays
-from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
+from betimes.model.batch import EventBatch, pick
 from betimes.model.event import Event
 from betimes.model.payloads import read, written
 
