@@ -69,13 +69,14 @@ def executor_in(
     monkeypatch: pytest.MonkeyPatch,
     workers: Workers = 2,
     predictor: Choice = "adaptive",
+    cores: int | None = None,
 ) -> Executor:
     monkeypatch.setattr(tested, "Processes", lambda *_, **__: world)
     monkeypatch.setattr(tested, "packed", lambda *_: b"")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return Executor(
         world.execute, (), predictor=predictor, workers=workers, timeout=None, name="tested",
-        time=world.time,
+        time=world.time, cores=cores,
     )  # fmt: skip
 
 
@@ -126,6 +127,22 @@ def test_nobody_starts_processes_for_a_short_run(monkeypatch: pytest.MonkeyPatch
     assert world.feed(executor, 1_500)[True] == 0
     assert "not many have run" in executor.explain()
     assert world.feed(executor, 5_000)[True] > 4_000
+
+
+def test_it_starts_as_many_as_it_has_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Spark, a task is told how many are its own."""
+    world, asked = World(here=1e-3, there=6e-4), list[int]()
+
+    def started(*_: Any, workers: int, **__: Any) -> World:
+        asked.append(workers)
+        return world
+
+    for cores in (None, 3, 1):
+        executor = executor_in(world, monkeypatch, workers="auto", cores=cores)
+        monkeypatch.setattr(tested, "Processes", started)
+        world.feed(executor, 5_000)
+    assert asked == [2, 3]
+    assert "one after the other: there is one core for it" in executor.explain()
 
 
 def test_a_predictor_that_was_asked_for_is_used_whatever_it_costs(

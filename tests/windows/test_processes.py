@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import betimes as bt
 from betimes import Engine, Event, Hierarchy, fold
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
-from betimes.parallel import ShippingError
+from betimes.parallel import ShippingError, WorkerError
 from betimes.windows.team import Processes
 from tests.windows.material import TOTALS, Steps, spread, truth
 
@@ -79,6 +80,38 @@ def test_an_instance_that_is_killed_is_replaced() -> None:
     assert list(made.finish()) == list(still.finish())
     assert pool is not None
     assert pool.replaced == 3
+
+
+class Mortal(Steps):
+    """Ends its process the first few times it comes to an event; a folder counts them."""
+
+    def __init__(self, folder: str, times: int) -> None:
+        super().__init__()
+        self.folder = folder
+        self.times = times
+
+    def on_event(self, event: Event) -> Event | None:
+        if event.ts == 100 and len(os.listdir(self.folder)) < self.times:
+            Path(self.folder, str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().on_event(event)
+
+
+def test_an_instance_that_dies_in_the_middle_of_a_window_is_replaced(tmp_path: Path) -> None:
+    made, watching = engine(Mortal(str(tmp_path), 2))
+    still, _ = engine(Steps, workers="inline")
+    for batch in batches():
+        assert list(made.feed(batch)) == list(still.feed(batch))
+    assert list(made.finish()) == list(still.finish())
+    assert watching.team.pool is not None
+    assert watching.team.pool.replaced == 2
+
+
+def test_an_operator_that_ends_every_process_is_an_error(tmp_path: Path) -> None:
+    made, _ = engine(Mortal(str(tmp_path), 100))
+    events = [event for batch in batches() for event in batch]
+    with pytest.raises(WorkerError, match="of tested in a row died while handling the same work"):
+        made.feed(events)
 
 
 class Fails:

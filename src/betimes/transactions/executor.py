@@ -64,6 +64,7 @@ class Executor:
         timeout: float | None,
         name: str,
         time: Callable[[], float],
+        cores: int | None = None,
     ) -> None:
         self._execute = execute
         self._names = names
@@ -78,13 +79,13 @@ class Executor:
         self._since_trial, self._pause = 0, _PAUSES[0]
         self._why = "no transaction has run yet"
         self._asked = workers != "auto"
-        self._workers = self._count(workers)
+        self._workers = self._count(workers, cores)
         self.conflicts: Counter[Key] = Counter()
         """How often each key was the reason that a transaction had to run again."""
         self.work = dict.fromkeys(("executions", "aborts", "seconds", "worked"), 0.0)
         """What has been done; `worked` is seconds of executing, in all processes."""
 
-    def _count(self, workers: Workers) -> int:
+    def _count(self, workers: Workers, cores: int | None) -> int:
         if isinstance(workers, int):
             self._why = f"workers={workers}"
             return workers
@@ -97,9 +98,10 @@ class Executor:
             # Workers would have to run the script, and nobody has asked for that.
             self._why = "execute is defined in the script itself; say workers=2 if you want them"
             return 1
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        if cores is None:
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
         if cores == 1:
-            self._why = "there is one core"
+            self._why = "there is one core for it (on Spark, see spark.task.cpus)"
         return cores
 
     def run(self, key: Any, book: Book) -> list[Entry]:

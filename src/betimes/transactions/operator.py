@@ -47,15 +47,20 @@ class Transactional:
         """What it is called if nobody names it."""
         return getattr(self.execute, "__name__", None) or type(self.execute).__name__
 
+    @property
+    def sent(self) -> Any:
+        """What worker processes have to import; None if nobody has asked for them."""
+        return self.execute if self.workers not in ("auto", 1) else None
+
     def facts(self) -> dict[str, str]:
         """What makes it this operator, in words."""
         return {"executes": fact(self.execute), "state": ", ".join(self.state) or "one mapping"}
 
-    def executor(self, name: str, time: Callable[[], float]) -> Executor:
-        """What runs its transactions."""
+    def executor(self, name: str, time: Callable[[], float], cores: int | None = None) -> Executor:
+        """What runs its transactions, on so many cores if nobody has said how many."""
         return Executor(
             self.execute, self.state, predictor=self.predictor, workers=self.workers,
-            timeout=self.timeout, name=name, time=time,
+            timeout=self.timeout, name=name, time=time, cores=cores,
         )  # fmt: skip
 
     def run(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -135,7 +140,7 @@ def transactional(
         can and "learned" otherwise, and runs transactions one after the other where that is faster.
     workers : "auto"
         Worker processes. "auto" starts one per core once transactions have taken some time and are
-        long enough to be worth sending.
+        long enough to be worth sending; on Spark, one for each of the `spark.task.cpus`.
     timeout
         How long a worker process may take for some transactions before it is replaced; None to
         wait.

@@ -59,7 +59,9 @@ class TransactionTactic(RowArrivals):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         node = setting.node
-        self._executor = node.maker.source.executor(f"detector {node.name!r}", setting.time)
+        operator = node.maker.source
+        name = f"detector {node.name!r}"
+        self._executor = operator.executor(name, setting.time, setting.cores)
         self._runner = Runner(setting.node)
         self._books: dict[Any, Book] = {}
         self._withdrawn: dict[Any, list[tuple[Entry, int]]] = {}

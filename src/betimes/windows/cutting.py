@@ -19,6 +19,7 @@ import msgspec
 
 from betimes.model.detector import DetectorError
 from betimes.model.event import Event
+from betimes.model.stored import Int
 from betimes.patterns.conditions import Expression
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 
@@ -48,7 +49,7 @@ class Span(msgspec.Struct):
     """Its first event, if a user's `close` may ask for it."""
 
 
-Kept = tuple[int, list[tuple[Any, ...]], Any]
+Kept = tuple[Int, list[tuple[Int, Int, Int, Int, bool, Event | None]], Any]
 """What a cutter has to remember: how many windows began, those that are open, and what else."""
 
 

@@ -64,6 +64,11 @@ class Windowed:
         return self.workers == "processes" or (self.workers == "auto" and self.instances > 1)
 
     @property
+    def sent(self) -> Any:
+        """What worker processes have to import; None if there are none."""
+        return self.operator if self.apart else None
+
+    @property
     def compiles(self) -> bool:
         """Whether no event has to become a Python object: aggregates over windows of time."""
         plain = isinstance(self.operator, Aggregate) and isinstance(self.window, TimeWindow)

@@ -14,8 +14,8 @@ from betimes.engine.news.making import FEW
 from betimes.engine.news.outputs import NO_OUTPUTS, TIME, Outputs, Place
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import Setting
-from betimes.model.batch import EventBatch
-from betimes.model.coded import pick
+from betimes.model.batch import EventBatch, pick
+from betimes.model.coded import Coded
 from betimes.model.event import Event
 from betimes.windows.aggregates import Aggregate
 from betimes.windows.kernel import FLOAT, FUNCTIONS, INTEGER, NULL, summarise
@@ -166,17 +166,17 @@ class Results:
             pairs = zip(ends.tolist(), codes.tolist(), strict=True)
             return [(end, TIME, encoded[code]) for end, code in pairs]
 
-        types = ["time"] * len(ends)
         if len(ends) < FEW or any(isinstance(column, Listed) for column in named.values()):
             rows = zip(*(column.to_pylist() for column in named.values()), strict=True)
             events = [
                 Event(self._type, end, dict(zip(named, row, strict=True)))
                 for end, row in zip(ends.tolist(), rows, strict=True)
             ]
+            types = ["time"] * len(ends)
             return self._maker.make_few(events, places(), types, at.tolist(), keys, codes.tolist())
         batch = EventBatch(ends, np.zeros(len(ends), np.int32), (self._type,), pa.table(named))
-        causes = np.stack((ends, codes))
-        return self._maker.make_columns(batch, causes, places, types, at, keys, codes)
+        causes, time = np.stack((ends, codes)), Coded(np.zeros_like(ends), ["time"])
+        return self._maker.make_columns(batch, causes, places, time, at, keys, codes)
 
 
 class Listed:

@@ -27,8 +27,8 @@ import msgspec
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Place
 from betimes.model.event import Event
-from betimes.model.stored import require
-from betimes.windows.cutting import Span, cutter
+from betimes.model.stored import require, shaped
+from betimes.windows.cutting import Kept, Span, cutter
 from betimes.windows.messages import ADD, CLOSE, DEL, EVENT, NOTCLOSE, OPEN, Closing, Message
 
 if TYPE_CHECKING:
@@ -396,14 +396,18 @@ class KeySplitter:
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept; no instance has anything yet."""
-        self.cutter.restore(kept["cutter"])
+        self.cutter.restore(shaped(kept["cutter"], Kept, "a cutter of windows"))
         self.entries = [Entry(*entry) for entry in kept["entries"]]
         self.failed = {entry[0]: Entry(*entry) for entry in kept["failed"]}
         self.cuts = [_read(cut) for cut in kept["cuts"]]
         numbers = (number for cut in self.cuts for number in (cut.number, cut.id, cut.instance))
         require(all(type(number) is int for number in numbers), "windows have no numbers")
         self.open = {number: self.cuts[row] for number, row in kept["open"]}
+        require(self.open.keys() == self.cutter.open.keys(), "other windows are open than were cut")
         self.saves = [Save(a, k, [self.cuts[row] for row in rows]) for a, k, rows in kept["saves"]]
+        for save in self.saves:
+            spans = shaped(save.kept, Kept, "a cutter of windows")[1]
+            require(len(spans) == len(save.open), "other windows were open than were cut")
         self.last = kept["last"]
 
     def everything_for(self, instance: int) -> list[Message]:
