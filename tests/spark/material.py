@@ -6,6 +6,7 @@ Detectors are defined in this module, which the workers import.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from betimes import Change, Engine, Event, EventBatch, Hierarchy, pattern
@@ -131,7 +133,7 @@ def run_locally(
     table: pa.Table, detectors: Hierarchy | None = None, *, rows: int = 1000, **options: Any
 ) -> list[Change]:
     """What the local engine tells, with the whole stream behind one clock."""
-    engine = Engine(detectors or hierarchy(), by="key", **options)
+    engine = Engine(detectors or hierarchy(), **({"by": "key"} | options))
     changes: list[Change] = []
     for low in range(0, len(table), rows):
         changes += engine.feed(EventBatch.from_arrow(table.slice(low, rows), arrival="seq"))
@@ -151,3 +153,10 @@ def standing(changes: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
 
 def in_order(rows: Iterable[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: (row.slot, row.seq))
+
+
+def defined_in_the_script(monkeypatch: pytest.MonkeyPatch, thing: Any) -> None:
+    """What the script that is run would define: a test process need not have a file."""
+    script = sys.modules["__main__"]
+    monkeypatch.setattr(script, "__file__", __file__, raising=False)
+    monkeypatch.setattr(script, thing.__name__, thing, raising=False)

@@ -1,16 +1,20 @@
-"""A detector whose workers keep short logs, so that a short stream has many bases and volumes."""
+"""Detectors whose workers keep short logs, so that a short stream has many bases and volumes."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark import TaskContext
 
 import betimes.host.log
 import betimes.model.volumes
-from betimes import Hierarchy
+from betimes import Event, Hierarchy, transactional
 from tests.spark.material import NotBetween
+from tests.transactions import consistency
 
-if "pytest" not in sys.modules:  # in a worker
-    betimes.host.log.LEAST_LOG = 20_000
+if TaskContext.get() is not None:  # in a worker
+    betimes.host.log.LEAST_LOG = 1_000
     betimes.host.log.LOG_PER_BASE = 0
     betimes.model.volumes.LEAST = 4_000
 
@@ -22,4 +26,15 @@ class Touches(NotBetween):
 def touches() -> Hierarchy:
     hierarchy = Hierarchy(clock="ball")
     hierarchy.add(Touches, on=("near", "not_near", "hit"), emits="touch", by="key")
+    return hierarchy
+
+
+def transfer(event: Event, state: Any) -> Iterator[Event]:
+    """Makes workers import this module."""
+    return consistency.transfer(event, state)
+
+
+def short_ledger() -> Hierarchy:
+    hierarchy = Hierarchy(clock="transfer")
+    hierarchy.add(transactional(transfer), on="transfer", emits="balance", name="ledger")
     return hierarchy

@@ -129,6 +129,16 @@ def run_and_kill(folder: Path, chance: random.Random, *options: str) -> bool:
     return False
 
 
+def run_through_kills(folder: Path, chance: random.Random, *options: str) -> None:
+    """Run to the end, although the driver is killed a few times."""
+    kills = 0
+    while kills < KILLS and not run_and_kill(folder, chance, *options):
+        kills += 1
+    if kills == KILLS:
+        with victim(folder, *options) as process:
+            assert process.wait(timeout=600) == 0
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_driver_is_killed_at_random_points(
     spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path, seed: int
@@ -142,13 +152,7 @@ def test_the_driver_is_killed_at_random_points(
     chance = random.Random(seed)
     folder = fresh(source, tmp_path)
     adaptive = seed % 2 == 1
-    options = ["--adaptive"] if adaptive else []
-    kills = 0
-    while kills < KILLS and not run_and_kill(folder, chance, *options):
-        kills += 1
-    if kills == KILLS:
-        with victim(folder, *options) as process:
-            assert process.wait(timeout=600) == 0
+    run_through_kills(folder, chance, *(["--adaptive"] if adaptive else []))
     found = rows(spark, folder)
     assert standing(found) == standing(undisturbed)
     if not adaptive and cut(folder) == cut(source):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from betimes import Change, Hierarchy, detect
+from betimes import Change, Hierarchy, detect, pattern
 from betimes import spark as bs
 from betimes.model.change import LATE
 from tests.spark.material import (
@@ -103,6 +103,37 @@ def test_a_dataframe_that_is_no_stream(spark: SparkSession, events: pa.Table, re
         kinds = changes.select("change_type", "status").distinct().collect()
         assert kinds == [Row(change_type="insert", status="final")]
     changes.unpersist()
+
+
+@pytest.mark.parametrize("time", ["number", "text"])
+def test_nested_columns_give_rows_of_the_same_time_the_order_of_detect(
+    spark: SparkSession, time: str
+) -> None:
+    """Numbers of different lengths, nulls, quotes, and lists of different lengths."""
+    hierarchy = Hierarchy(clock="*")
+    hierarchy.add(pattern("A-B", within="1s", emits="next", select={"a": "A.n", "b": "B.n"}))
+    values = [
+        {"x": 10.0, "y": None}, {"x": 9.5, "y": ["b"]}, {"x": None, "y": ["a", "'"]}, None,
+        {"x": 1e20, "y": []}, {"x": -0.5, "y": [None, '"']}, {"x": 10.0, "y": ["é"]},
+    ]  # fmt: skip
+    kind = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.string()))])
+    count = 60
+    rng = np.random.default_rng(5)
+    ts = np.sort(rng.integers(0, 12, count)) * 1000
+    times = (
+        pa.array(ts) if time == "number" else pa.array([f"1970-01-01 00:00:00.{t:06}" for t in ts])
+    )
+    table = pa.table({
+        "ts": times,
+        "type": pa.array(np.array(["A", "B"])[rng.integers(0, 2, count)]),
+        "deep": pa.array([values[n] for n in rng.integers(0, len(values), count)], kind),
+        "n": pa.array(np.arange(count)),
+    })  # fmt: skip
+    expected = {c.match_id for c in detect(table, hierarchy)}
+    assert expected
+    rows = spark.createDataFrame(table.take(rng.permutation(count)))
+    found = standing(in_order(bs.detect(rows, hierarchy).collect()))
+    assert set(found) == expected
 
 
 def test_the_order_of_rows_of_a_dataframe_makes_no_difference(

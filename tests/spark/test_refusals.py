@@ -12,13 +12,31 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from betimes import BetimesError, EventError, Hierarchy, OptionError
+from betimes import (
+    BetimesError,
+    Event,
+    EventError,
+    Hierarchy,
+    OptionError,
+    transactional,
+    window,
+    windowed,
+)
 from betimes import spark as bs
 from betimes.engine import CheckpointError
 from betimes.model import StreamEndedError
 from betimes.spark.query.guard import CheckpointGuard
 from betimes.spark.query.origin import origin_of
-from tests.spark.material import SCHEMA, Fragile, hierarchy, read, stream, write_parts
+from betimes.spark.shipping import ship
+from tests.spark.material import (
+    SCHEMA,
+    Fragile,
+    defined_in_the_script,
+    hierarchy,
+    read,
+    stream,
+    write_parts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +96,31 @@ def test_a_detector_that_cannot_be_shipped_names_the_attribute(
     detectors.add(Locked(), on="hit", emits="touch", name="locked")
     with pytest.raises(bs.ShippingError, match=r"'locked'.*attribute 'door'.*lock"):
         detected(read(spark, source), detectors)
+
+
+def paid(event: Event, state: Any) -> None:
+    state["paid"] = event.ts
+
+
+@pytest.mark.parametrize(
+    ("thing", "operator"),
+    [
+        (Fragile, lambda workers: windowed(Fragile, window(count=3), instances=workers)),
+        (paid, lambda workers: transactional(paid, workers=workers)),
+    ],
+    ids=["windows", "transactions"],
+)
+def test_processes_of_workers_cannot_import_what_the_script_defines(
+    monkeypatch: pytest.MonkeyPatch, thing: Any, operator: Callable[[int], Any]
+) -> None:
+    monkeypatch.setattr(thing, "__module__", "__main__")
+    defined_in_the_script(monkeypatch, thing)
+    alone, several = Hierarchy(clock="ball"), Hierarchy(clock="ball")
+    alone.add(operator(1), on="hit", emits="touch", name="ours")
+    several.add(operator(2), on="hit", emits="touch", name="ours")
+    assert ship(alone)
+    with pytest.raises(bs.ShippingError, match=r"'ours' runs in processes.*define it in a module"):
+        ship(several)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pyspark import TaskContext
+
 from betimes.engine import Engine, EngineOptions, Hierarchy
 from betimes.host import Columns, Setup
 from betimes.host.host import milliseconds
@@ -84,8 +86,10 @@ class Job:
 
     @property
     def setup(self) -> Setup:
-        """What the host of each slot is made from."""
-        return Setup(self.hierarchy, self.options, self.columns, self.results)
+        """What the host of each slot is made from; in a task, it may use the task's cores."""
+        task = TaskContext.get()
+        cores = None if task is None else task.cpus()
+        return Setup(self.hierarchy, self.options, self.columns, self.results, cores)
 
     @cached_property
     def hierarchy(self) -> Hierarchy:

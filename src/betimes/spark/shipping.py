@@ -3,6 +3,10 @@
 PySpark moves code with cloudpickle. It accepts classes, functions and closures, even from a script
 or a notebook, but not open files, locks or connections. Its own error says what it could not
 pickle, but not where it found it; `culprit` looks for the place.
+
+A worker of Spark may start processes itself, for the instances of a windowed operator. They import
+what they run, and what the driver's script has defined cannot be imported where Spark's workers
+are.
 """
 
 from __future__ import annotations
@@ -12,11 +16,20 @@ from typing import Any
 from pyspark import cloudpickle
 
 from betimes.engine import Hierarchy
-from betimes.parallel import ShippingError, can_ship, culprit
+from betimes.parallel import ShippingError, can_ship, culprit, needs_script, packed
 
 
 def ship(hierarchy: Hierarchy) -> bytes:
     """The hierarchy as bytes for the workers of this query."""
+    for node in hierarchy:
+        sent = getattr(node.maker.source, "sent", None)
+        if sent is not None and needs_script(packed(sent, node.name)):
+            raise ShippingError(
+                f"the detector {node.name!r} runs in processes that the workers of Spark start, "
+                "and these cannot import the script that defines it; define it in a module, or "
+                "let it run in the workers themselves (workers='inline' for windows, workers=1 "
+                "for transactions)"
+            )
     try:
         return _dumps(hierarchy)
     except Exception as error:  # cloudpickle raises whatever an object's own reduction raises

@@ -12,18 +12,21 @@ from itertools import groupby
 from operator import itemgetter
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, DataType, LongType, NullType, StringType, StructType
+from pyspark.sql.types import AtomicType, FractionalType, LongType, NullType, StringType, StructType
 
 from betimes.host import Host
 from betimes.model import times
+from betimes.model.texts import comparable
 from betimes.spark.intake.selection import quoted
 from betimes.spark.job import ROW_SLOT, Job
 from betimes.spark.slots.rows import change_schema
 
 POSITION = "_betimes_position"
 TIME = "_betimes_time"
+TEXT = "_betimes_text_"
+"""How the names of columns begin that have the text of nested ones."""
 ROWS_PER_FEED = 100_000
 
 
@@ -51,32 +54,44 @@ def in_slots(rows: DataFrame, job: Job) -> DataFrame:
         position = F.col(quoted(arrival)) if arrival else F.monotonically_increasing_id()
         placed = rows.withColumn(POSITION, position).repartition(job.slots, F.col(ROW_SLOT))
         return placed.sortWithinPartitions(ROW_SLOT, POSITION).drop(POSITION)
-    kinds = {field.name: field.dataType for field in rows.schema if field.name != TIME}
-    names = [job.columns.type, *sorted(kinds.keys() - {job.columns.type, job.columns.time})]
-    contents = [_sortable(name, kinds[name]) for name in names if name in kinds]
+    added = [name for name in rows.columns if name == TIME or name.startswith(TEXT)]
+    others = set(rows.columns) - {*added, job.columns.type, job.columns.time}
+    names = [name for name in (job.columns.type, *sorted(others)) if name in rows.columns]
+    contents = [TEXT + name if TEXT + name in added else name for name in names]
+    order = [F.col(quoted(name)).asc_nulls_last() for name in contents]
+    floats = [name for name in names if isinstance(rows.schema[name].dataType, FractionalType)]
+    order += [F.col(quoted(name)).cast("string") for name in floats]  # 0.0 and -0.0 are equal
     placed = rows.repartition(job.slots, F.col(ROW_SLOT))
-    return placed.sortWithinPartitions(ROW_SLOT, TIME, *contents).drop(TIME)
-
-
-def _sortable(name: str, kind: DataType) -> Column:
-    """A column, or if it is nested, which Spark cannot always compare, its JSON."""
-    column = F.col(quoted(name))
-    flat = isinstance(kind, AtomicType | NullType)
-    return (column if flat else F.to_json(F.struct(column))).asc_nulls_last()
+    return placed.sortWithinPartitions(ROW_SLOT, TIME, *order).drop(*added)
 
 
 def timed(rows: DataFrame, job: Job) -> DataFrame:
-    """The rows with a column to sort by: numbers and timestamps as they are, text as it is read."""
+    """The rows with columns to sort by: times that are text as they are read, and nested columns,
+    which Spark cannot always compare, as the text by which `betimes.detect` sorts them."""
     name = job.columns.time
-    if not isinstance(rows.schema[name].dataType, StringType):
-        return rows.withColumn(TIME, F.col(quoted(name)))
+    nested = [
+        field.name for field in rows.schema if not isinstance(field.dataType, AtomicType | NullType)
+    ]
+    reads = isinstance(rows.schema[name].dataType, StringType)
+    if not reads:
+        rows = rows.withColumn(TIME, F.col(quoted(name)))
+        if not nested:
+            return rows
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found, _ = times.from_arrow(pa.chunked_array([batch.column(name)]), name)
-            yield batch.append_column(TIME, pa.array(found))
+            if reads:
+                found, _ = times.from_arrow(pa.chunked_array([batch.column(name)]), name)
+                batch = batch.append_column(TIME, pa.array(found))
+            for each in nested:
+                batch = batch.append_column(TEXT + each, comparable(batch.column(each)))
+            yield batch
 
-    return rows.mapInArrow(read, StructType([*rows.schema.fields]).add(TIME, LongType()))
+    schema = StructType([*rows.schema.fields])
+    schema = schema.add(TIME, LongType()) if reads else schema
+    for each in nested:
+        schema = schema.add(TEXT + each, StringType())
+    return rows.mapInArrow(add, schema)
 
 
 def run_slots(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

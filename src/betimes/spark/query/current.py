@@ -23,7 +23,7 @@ from betimes.model import BetimesError
 from betimes.model.hints import known_options
 from betimes.spark.query.folding import merged, typed
 from betimes.spark.query.origin import names_of
-from betimes.spark.query.places import local_path, subfolders
+from betimes.spark.query.places import literal, local_path, subfolders
 
 VERSION = "batch"
 """A version is in a folder `batch=N`."""
@@ -73,7 +73,7 @@ def _newest(spark: SparkSession, path: str) -> DataFrame:
         if not versions:
             break
         try:
-            rows = spark.read.parquet(f"{path}/{VERSION}={versions[-1]}")
+            rows = spark.read.parquet(literal(f"{path}/{VERSION}={versions[-1]}"))
             _ = rows.schema  # with Spark Connect, a folder is looked at only now
         except AnalysisException:
             if attempt == ATTEMPTS - 1:
@@ -109,7 +109,7 @@ class CurrentSink:
         versions = [n for n in _versions(spark, self.path) if n < batch]
         before = None
         if versions:
-            before = spark.read.parquet(f"{self.path}/{VERSION}={versions[-1]}")
+            before = spark.read.parquet(literal(f"{self.path}/{VERSION}={versions[-1]}"))
         table = merged(before, changes, self.names)
         table.coalesce(1).write.mode("overwrite").parquet(f"{self.path}/{VERSION}={batch}")
         for version in versions[:-1]:

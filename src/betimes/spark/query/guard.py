@@ -89,16 +89,7 @@ class CheckpointGuard:
             self._note(ended=None)
             return
         what = f"the checkpoint at {folder.path}"
-        seal, _, note = stored.partition(b"\n")
-        if seal != _seal(note):
-            raise CheckpointError(
-                f"{what} is damaged, or another version of betimes wrote it (see {OWNER}); "
-                f"{_INSTEAD}"
-            )
-        try:
-            owner = msgspec.json.decode(note, type=Owner)
-        except msgspec.DecodeError as error:
-            raise CheckpointError(f"{what} is damaged: {error} in {OWNER}; {_INSTEAD}") from None
+        owner = _owner(stored, what)
         check_format(owner.format, FORMAT, what, _INSTEAD)
         check_identity(self._job.identity, owner.identity, what, _INSTEAD)
         self._id, self._known = owner.id, (folder.path / "query").exists()
@@ -131,6 +122,25 @@ class CheckpointGuard:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def id_of(place: str) -> str:
+    """The id of a checkpoint that is held: a new one at the same place has another."""
+    path = local_path(place)
+    stored = None if path is None else CheckpointFolder(path).read(OWNER)
+    return place.rstrip("/") if stored is None else _owner(stored, f"the checkpoint at {path}").id
+
+
+def _owner(stored: bytes, what: str) -> Owner:
+    seal, _, note = stored.partition(b"\n")
+    if seal != _seal(note):
+        raise CheckpointError(
+            f"{what} is damaged, or another version of betimes wrote it (see {OWNER}); {_INSTEAD}"
+        )
+    try:
+        return msgspec.json.decode(note, type=Owner)
+    except msgspec.DecodeError as error:
+        raise CheckpointError(f"{what} is damaged: {error} in {OWNER}; {_INSTEAD}") from None
 
 
 def _seal(note: bytes) -> bytes:

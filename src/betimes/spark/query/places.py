@@ -34,6 +34,15 @@ def is_plain(place: str) -> bool:
     return _PLAIN.fullmatch(place) is not None
 
 
+def literal(place: str) -> str:
+    """A place as Spark's readers take it: to them, some characters are wildcards.
+
+    >>> print(literal("runs/[1]"))
+    runs/\\[1\\]
+    """
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", place)
+
+
 def is_remote(spark: DataFrame | SparkSession) -> bool:
     """Whether a session, or the one that a DataFrame belongs to, is one of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
@@ -47,7 +56,8 @@ def subfolders(spark: SparkSession, place: str, name: str) -> list[int]:
     else:
         files = spark.read.format("binaryFile").option("pathGlobFilter", "_SUCCESS")
         try:
-            rows = files.option("recursiveFileLookup", "true").load(place).select("path").collect()
+            every = files.option("recursiveFileLookup", "true").load(literal(place))
+            rows = every.select("path").collect()
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from betimes.model.hints import known_options
+from betimes.spark.query.launcher import start_unzipped
 from betimes.spark.query.places import is_remote
 from betimes.spark.telemetry.load import SHARING
 
@@ -81,7 +82,10 @@ def session(
         if key.startswith("spark."):
             builder = builder.config(key, value)
     with nullcontext() if log is None else _stderr_to(Path(log)):
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    if not is_remote(spark):
+        start_unzipped(spark.sparkContext)
+    return spark
 
 
 @contextmanager

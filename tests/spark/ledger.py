@@ -1,0 +1,156 @@
+"""The consistency oracle on Spark: `python -m tests.spark.ledger --transfers 1000000`.
+
+The transfers of `tests.transactions.consistency`, in files of random sizes, one per micro-batch.
+After every micro-batch, what the sink has got so far must fit together: balances sum to 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from betimes import Change, Engine, Event, EventBatch, Hierarchy
+from betimes import spark as bs
+from tests.spark.conftest import session_settings
+from tests.transactions.consistency import Announced, book, check, ledger, transfer, transfers
+
+SCHEMA = "ts long, type string, payer long, payee long, cents long, seq long"
+OPTIONS: dict[str, Any] = {"arrival": "seq", "attenuation": 0.3}
+"""Of runs that are compared with the local engine."""
+FATAL = 10_000_000
+"""The time of the transfers that end a process."""
+MOST = 20_000
+"""Transfers per file of the script, at most."""
+
+
+def table_of(events: Iterable[Event], first: int = 0) -> pa.Table:
+    """Transfers with their numbers of arrival."""
+    rows = [
+        {"ts": event.ts, "type": event.type, **event.payload, "seq": first + number}
+        for number, event in enumerate(events)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    """The files of a folder as a stream, one in each micro-batch."""
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def detected(spark: SparkSession, folder: Path, detectors: Hierarchy | None = None) -> DataFrame:
+    """The changes of what is in FOLDER/in."""
+    return bs.detect(read(spark, folder / "in"), detectors or ledger(), **OPTIONS)
+
+
+def run_locally(table: pa.Table, rows: int) -> list[Change]:
+    """What the local engine tells of the same micro-batches."""
+    engine = Engine(ledger(workers=1), attenuation=OPTIONS["attenuation"])
+    changes: list[Change] = []
+    for low in range(0, len(table), rows):
+        changes += engine.feed(EventBatch.from_arrow(table.slice(low, rows), arrival="seq"))
+    return [*changes, *engine.finish()]
+
+
+@dataclass(frozen=True)
+class Fatal:
+    """Ends the process that runs one of the transfers, once; with `pool`, only those of pools."""
+
+    mark: Path
+    pool: bool = False
+
+    def __call__(self, event: Event, state: Any) -> Iterator[Event]:
+        in_pool = sys.argv[0] == "-c"
+        if event.ts == FATAL and in_pool >= self.pool and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return transfer(event, state)
+
+
+class CheckedSink:
+    """Takes the changes of each micro-batch, and checks that everything fits together."""
+
+    def __init__(self) -> None:
+        self.announced = Announced()
+        self.batches: list[int] = []
+
+    def __call__(self, changes: DataFrame, batch: int) -> None:
+        wanted = changes.filter("change_type <> 'confirm'").select("seq", "change_type", "payload")
+        rows: list[Any] = wanted.toArrow().sort_by("seq").to_pylist()
+        self.announced.take((row["change_type"], json.loads(row["payload"])) for row in rows)
+        self.batches.append(batch)
+
+
+def take_all(batches: Iterable[list[Row]]) -> Announced:
+    """Micro-batches as a sink holds them, checked one after the other."""
+    announced = Announced()
+    for rows in batches:
+        announced.take((row.change_type, json.loads(row.payload)) for row in rows)
+    return announced
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--transfers", type=int, default=1_000_000)
+    parser.add_argument("--accounts", type=int, default=10)
+    parser.add_argument("--attenuation", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    began, truth, sink = time.monotonic(), Counter[int](), CheckedSink()
+    with tempfile.TemporaryDirectory(prefix="betimes-ledger-") as place:
+        folder = Path(place)
+        _write(options, folder / "in", truth)
+        spark = bs.session("ledger", master="local[2]", config=session_settings(folder))
+        spark.sparkContext.setLogLevel("OFF")
+        changes = bs.detect(
+            read(spark, folder / "in"), ledger(), arrival="seq", attenuation=options.attenuation
+        )
+
+        def take(changes: DataFrame, batch: int) -> None:
+            sink(changes, batch)
+            print(f"batch {batch}: consistent ({time.monotonic() - began:.0f} s)", flush=True)
+
+        kept = str(folder / "checkpoint")
+        with bs.write(changes, into=take, checkpoint=kept, available_now=True) as run:
+            run.finish()
+        spark.stop()
+    check(sink.announced, truth, truth)
+    print(
+        f"{options.transfers:,} transfers among {options.accounts:,} accounts in "
+        f"{len(sink.batches)} batches, {sink.announced.taken_back:,} balances taken back: "
+        "consistent after every batch"
+    )
+
+
+def _write(options: argparse.Namespace, folder: Path, truth: Counter[int]) -> None:
+    """Files of random sizes, in the order of arrival."""
+    chance = random.Random(options.seed)
+    events = transfers(options.transfers, options.accounts, options.seed)
+    began, first, number = time.time() - 10**6, 0, 0
+    folder.mkdir()
+    while coming := list(islice(events, chance.randint(1, MOST))):
+        book(truth, coming)
+        file = folder / f"part-{number:06}.parquet"
+        pq.write_table(table_of(coming, first), file)
+        os.utime(file, (began + number,) * 2)
+        first, number = first + len(coming), number + 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Transactions on Spark find what they find in one process, whatever dies, and add up each time."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import betimes as bt
+from betimes import spark as bs
+from betimes.parallel import ShippingError
+from tests.spark.cluster import cluster
+from tests.spark.ledger import (
+    CheckedSink,
+    Fatal,
+    detected,
+    read,
+    run_locally,
+    table_of,
+    take_all,
+)
+from tests.spark.material import defined_in_the_script, in_order, write_parts
+from tests.spark.processes import kill
+from tests.spark.short_logs import short_ledger
+from tests.spark.test_faults import cut, run_and_kill, victim
+from tests.spark.test_volumes import volumes
+from tests.transactions.consistency import ledger, transfers
+
+COUNT, ROWS, ACCOUNTS = 2_000, 400, 10
+TABLE = table_of(transfers(COUNT, ACCOUNTS, seed=4))
+Told = list[tuple[Any, ...]]
+
+
+def told(rows: Any) -> Told:
+    return [(row.seq, row.match_id, row.change_type, row.status, row.detected_at) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def alone() -> Told:
+    """What the local engine tells."""
+    return told(run_locally(TABLE, ROWS))
+
+
+def operator(execute: Any, **options: Any) -> bt.Hierarchy:
+    hierarchy = bt.Hierarchy(clock="transfer")
+    transactional = bt.transactional(execute, **options)
+    hierarchy.add(transactional, on="transfer", emits="balance", name="ledger")
+    return hierarchy
+
+
+def run(spark: SparkSession, folder: Path, hierarchy: bt.Hierarchy, *, ends: bool = True) -> None:
+    """Take what is in FOLDER/in."""
+    changes = detected(spark, folder, hierarchy)
+    out, checkpoint = str(folder / "out"), str(folder / "checkpoint")
+    with bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run:
+        if ends:
+            run.finish()
+        else:
+            run.wait()
+
+
+def written(spark: SparkSession, folder: Path) -> list[Row]:
+    """What the sink holds; it adds up after every micro-batch."""
+    rows = in_order(spark.read.parquet(str(folder / "out")).collect())
+    batches = [list(batch) for _, batch in groupby(rows, key=lambda row: row.batch)]
+    assert len(batches) > COUNT // ROWS - 1
+    assert take_all(batches).taken_back
+    return rows
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"workers": 2, "predictor": "always"}], ids=["auto", "processes"]
+)
+def test_they_give_what_the_local_engine_gives(
+    spark: SparkSession, tmp_path: Path, alone: Told, options: dict[str, Any]
+) -> None:
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    run(spark, tmp_path, ledger(**options))
+    assert told(written(spark, tmp_path)) == alone
+
+
+@pytest.mark.parametrize("accounts", [10, 100_000])
+def test_balances_sum_to_zero_after_every_micro_batch(
+    spark: SparkSession, tmp_path: Path, accounts: int
+) -> None:
+    """With attenuation 0, and micro-batches of different sizes."""
+    table = table_of(transfers(1_500, accounts, seed=3))
+    folder = tmp_path / "in"
+    for number, size in enumerate((1, 500, 20, 979)):
+        parts = write_parts(table.slice(0, size), tmp_path / str(number), size)
+        folder.mkdir(exist_ok=True)
+        moved = folder / f"part-{number}.parquet"
+        next(parts.iterdir()).rename(moved)
+        os.utime(moved, (time.time() - 3600 + number,) * 2)
+        table = table.slice(size)
+    sink, checkpoint = CheckedSink(), str(tmp_path / "checkpoint")
+    changes = bs.detect(read(spark, folder), ledger(), arrival="seq", attenuation=0)
+    with bs.write(changes, into=sink, checkpoint=checkpoint, available_now=True) as run:
+        run.finish()
+    assert sink.batches == [0, 1, 2, 3, 4]
+    assert sum(map(abs, sink.announced.balances.values())) > 0
+
+
+def test_a_job_goes_on_from_checkpoints_and_volumes(
+    spark: SparkSession, tmp_path: Path, alone: Told
+) -> None:
+    source = write_parts(TABLE, tmp_path / "in", ROWS)
+    later = source / "part-00004.parquet"
+    shutil.move(later, tmp_path / later.name)
+    run(spark, tmp_path, short_ledger(), ends=False)
+    assert volumes(spark, tmp_path / "checkpoint")
+    # The engine of another query takes the place of this one, which has to be built again.
+    other = tmp_path / "other"
+    write_parts(TABLE.slice(0, 10), other / "in", 10)
+    run(spark, other, short_ledger(), ends=False)
+    shutil.move(tmp_path / later.name, later)
+    os.utime(later)
+    run(spark, tmp_path, short_ledger())
+    assert told(written(spark, tmp_path)) == alone
+
+
+def test_the_process_of_a_slot_dies(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
+    """Spark does not try again on one machine, so the query fails; it goes on where it was."""
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    hierarchy = operator(Fatal(tmp_path / "mark"))
+    with pytest.raises(bs.RunError):
+        run(spark, tmp_path, hierarchy)
+    assert (tmp_path / "mark").exists()
+    run(spark, tmp_path, hierarchy)
+    assert told(written(spark, tmp_path)) == alone
+
+
+def test_a_worker_process_of_a_slot_dies(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
+    """The slot replaces it, and nobody else notices."""
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    fatal = Fatal(tmp_path / "mark", pool=True)
+    run(spark, tmp_path, operator(fatal, workers=2, predictor="always"))
+    assert (tmp_path / "mark").exists()
+    assert told(written(spark, tmp_path)) == alone
+
+
+def test_the_driver_is_killed(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    killed = not run_and_kill(tmp_path, random.Random(3), "--ledger")
+    with victim(tmp_path, "--ledger") as process:
+        assert not killed or process.wait(timeout=600) == 0
+    rows = written(spark, tmp_path)
+    # If the kill came before Spark had noted a batch, it may have cut another one.
+    if len(cut(tmp_path)) == COUNT // ROWS:
+        assert told(rows) == alone
+
+
+def test_a_worker_of_a_cluster_is_killed(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    options = ("--ledger", "--master")
+    with cluster(tmp_path) as here, victim(tmp_path, *options, here.address) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("end 1"):
+                kill(here.workers[0])
+        assert process.wait() == 0
+    assert told(written(spark, tmp_path)) == alone
+
+
+def test_readings_say_where_transactions_run(spark: SparkSession, tmp_path: Path) -> None:
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    checkpoint = str(tmp_path / "checkpoint")
+    with (
+        bs.write(
+            detected(spark, tmp_path), format="noop", checkpoint=checkpoint, available_now=True
+        ) as run,
+        bs.statistics(run) as statistics,
+    ):
+        run.wait()
+    reading = statistics.detectors["ledger"]
+    assert "one after the other: there is one core for it" in reading.how
+    assert "spark.task.cpus" in reading.how
+    assert reading.parts["transactions"]["executions"] >= ROWS
+
+
+def test_what_a_script_defines_runs_without_worker_processes(
+    spark: SparkSession, tmp_path: Path, alone: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It travels by value, so new processes could not import it."""
+
+    def scripted(event: bt.Event, state: Any) -> list[bt.Event]:
+        from tests.transactions.consistency import transfer
+
+        return list(transfer(event, state))
+
+    scripted.__module__, scripted.__qualname__ = "__main__", "scripted"
+    defined_in_the_script(monkeypatch, scripted)
+    write_parts(TABLE, tmp_path / "in", ROWS)
+    with pytest.raises(ShippingError, match=r"cannot import the script.*workers=1"):
+        run(spark, tmp_path, operator(scripted, workers=2))
+    run(spark, tmp_path, operator(scripted))
+    assert told(written(spark, tmp_path)) == alone
