@@ -32,6 +32,7 @@ def test_help_has_an_example(command: str) -> None:
         (["12"], "bad event '12'"),
         (["A"], "bad event 'A'"),
         (["s1@"], "bad event 's1@'"),
+        (["A0 betimes.tick9"], "another type: this one is betimes' own"),
         (["A9223372036854775808"], "a time of at most 4611686018427387903"),
         (["A1", "--policy", "smallest"], "expected --policy to be one of largest, decaying"),
         (["A1", "--attenuation", "2"], "expected attenuation to be from 0 to 1"),

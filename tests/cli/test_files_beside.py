@@ -62,6 +62,34 @@ def write(folder: Path, name: str, ts: list[int], arrived: list[int] | None = No
     pq.write_table(pa.table(numbers | texts, pa.schema(fields)), folder / "events" / name)
 
 
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize("bad", [0, 1, 3])
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_a_time_far_ahead_does_not_move_the_rest_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: int, chunk: int
+) -> None:
+    """It comes with the rows before it, and the rest as if it were not there."""
+    if bad == 0 and chunk < 4:
+        return  # whether a file begins with a wrong time is seen from its first four rows
+    monkeypatch.setattr(files, "_READ_ROWS", chunk)
+    times = [10, 20, 30, 40, 50]
+    times[bad] = 90 * HOUR
+    write(tmp_path, "a", times)
+    write(tmp_path, "b", [15, 25, 35, 45, 55])
+    merged = pa.concat_tables([table for table, _ in source(tmp_path, 3).batches(Position(), 3)])
+    rest = [ts for ts in merged["ts"].to_numpy().tolist() if ts < HOUR]
+    assert rest == sorted(rest)
+
+
+def test_times_far_ahead_are_believed_if_they_go_on(tmp_path: Path) -> None:
+    write(tmp_path, "a", [10, HOUR + 20, HOUR + 30, HOUR + 40, HOUR + 50])
+    write(tmp_path, "b", [15, 25, HOUR + 33, HOUR + 35, HOUR + 45])
+    merged = pa.concat_tables([table for table, _ in source(tmp_path, 9).batches(Position(), 9)])
+    assert merged["ts"].to_pylist()[-2:] == [HOUR + 45, HOUR + 50]
+
+
 @pytest.mark.parametrize("arrival", [None, "arrived"])
 @settings(max_examples=60)
 @given(

@@ -258,13 +258,8 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("every", [1, 4])
-def test_killed_at_any_point_the_sink_ends_up_the_same(
-    folder: Path, undisturbed: Path, every: int
-) -> None:
+def run_through_kills(folder: Path, file: Path, rng: random.Random) -> None:
     """Killed inside a batch, again and again; the last run is left alone."""
-    rng = random.Random(every)
-    file = make(folder, ("[sink]", f"checkpoint_every = {every}\n[sink]"))
     kills = 0
     for _ in range(4):
         running = process("--quiet", file)
@@ -284,7 +279,51 @@ def test_killed_at_any_point_the_sink_ends_up_the_same(
     assert kills >= 2
     result = run("--quiet", file)
     assert result.exit_code == 0 or "has ended" in result.stderr
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_killed_at_any_point_the_sink_ends_up_the_same(
+    folder: Path, undisturbed: Path, every: int
+) -> None:
+    file = make(folder, ("[sink]", f"checkpoint_every = {every}\n[sink]"))
+    run_through_kills(folder, file, random.Random(every))
     assert snapshot(folder / "out") == snapshot(undisturbed / "out")
+
+
+WINDOWS = """
+[[detect.window]]
+on = ["near", "hit"]
+emits = "five"
+by = "key"
+count = 5
+slide = 2
+aggregate = { mean = "avg(value)" }
+instances = 2
+
+[[detect.window]]
+on = "five"
+emits = "visit"
+by = "key"
+gap = "30ms"
+aggregate = { n = "count()", most = "max(mean)" }
+
+[engine]
+"""
+
+
+def test_windows_killed_at_any_point_end_up_the_same(tmp_path: Path) -> None:
+    still, killed = tmp_path / "still", tmp_path / "killed"
+    files = []
+    for each in (still, killed):
+        each.mkdir()
+        files.append(
+            make(each, ("[engine]\n", WINDOWS), ("[sink]", "checkpoint_every = 2\n[sink]"))
+        )
+    assert run("--quiet", files[0]).exit_code == 0
+    run_through_kills(killed, files[1], random.Random(2))
+    assert snapshot(killed / "out") == snapshot(still / "out")
+    kinds = {row["type"] for row in written(still / "out")}
+    assert kinds == {"touch", "five", "visit"}
 
 
 SLOWLY = (

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from betimes import fold
+from betimes.spark import current
 from betimes.testing import oracle
 from tests.cli.jobs import EXAMPLE, changes, events, make, run, stream, touches, written
 from tests.spark.conftest import spark
@@ -42,6 +43,21 @@ def test_a_detector_from_beside_the_job_file(tmp_path: Path, spark: SparkSession
     rows = written(tmp_path / "changes", "csv")
     assert {row["type"] for row in rows} == {"touch", "pair"}
     assert "more may come" in result.stderr
+
+
+def test_names_of_folders_may_look_like_patterns(tmp_path: Path, spark: SparkSession) -> None:
+    """Of the source, the sink, the table as it stands, and the checkpoint."""
+    here = tmp_path / "run [1] {a}*?"
+    here.mkdir()
+    file = make(
+        here, ('kind = "local"', 'master = "local[2]"\nslots = 2'),
+        ('path = "out/"', 'path = "out/"\ncurrent = "current/"'),
+    )  # fmt: skip
+    result = run(file)
+    assert result.exit_code == 0, result.stderr
+    expected = oracle(touches(), events(stream()), by="key")
+    assert fold(changes(written(here / "out"))) == expected
+    assert current(spark, str(here / "current")).count() == expected.total()
 
 
 def test_a_single_file_is_a_source(tmp_path: Path, spark: SparkSession) -> None:  # noqa: ARG001

@@ -242,7 +242,7 @@ def _adapted(
             )
         events = recorded(job, progress)
     given = {name: _delays(name, texts) for name, texts in changes.items()}
-    return recalibrate(before, hierarchy, events=events, **given)
+    return recalibrate(before, hierarchy, events=events, source=job.source.clocks, **given)
 
 
 def _delays(name: str, texts: Sequence[str] | None) -> _Delays:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from betimes.model import Event, EventError, OptionError
+from betimes.model.event import RESERVED
 from betimes.model.times import LAST
 
 _TOKEN = re.compile(r"[^\s,]+")
@@ -51,6 +52,8 @@ def parse(lines: Iterable[str], source: str = "the text") -> Iterator[Event]:
                 problem = "a type and a whole time of 0 or more, such as A12 or sensor7@12"
             elif len(match[2]) > 19 or int(match[2]) > LAST:
                 problem = f"a time of at most {LAST}"
+            elif match[1] in RESERVED:
+                problem = "another type: this one is betimes' own"
             else:
                 yield Event(match[1], int(match[2]))
                 continue

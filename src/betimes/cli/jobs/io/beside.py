@@ -4,6 +4,8 @@ If each machine writes its own file, reading one file after the other would make
 late by as much as they cover. So the files are merged: each row comes when its own file has got as
 far as its time, the largest so far, or its `arrival` if the job names one. Within a file, rows
 keep their order, and with it their delays. The merged order does not depend on how files are read.
+A time far ahead of its file (`max_skew`) is doubted as the engine doubts it: the row comes with the
+ones before it, and the rest of the file when it would have come without it.
 
 A file is opened when it is its turn, so a folder with a file per day is read day by day.
 """
@@ -19,19 +21,75 @@ import pyarrow as pa
 
 from betimes.engine import CheckpointError
 from betimes.model import times
+from betimes.ordering.kernel import CONFIRM
 
 Keys = npt.NDArray[Any]
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""The key of a row whose time cannot be read."""
+
+
+class Reach:
+    """How far a file has got, row by row: the largest key so far that is not in doubt.
+
+    As in an ordering unit, a time more than `skew` ahead is doubted, and the third such time in a
+    row is believed; so is the first time of all, unless the next three are as far behind it. Keys
+    that are no times are all believed: `skew` is None.
+    """
+
+    def __init__(self, skew: int | None) -> None:
+        self._skew = skew
+        self._top: Any = None
+        self._doubted = 0
+
+    def of(self, keys: Keys) -> Keys:
+        """How far the file has got with each of these rows, which follow those before."""
+        if not len(keys):
+            return keys
+        top = keys[0] if self._top is None else self._top
+        reach = np.maximum.accumulate(np.maximum(keys, top))
+        if self._skew is not None and self._may_leap(keys, reach, self._skew):
+            reach = np.fromiter(self._doubting(keys.tolist(), self._skew), np.int64)
+        else:
+            self._doubted = 0
+        self._top = reach[-1]
+        return reach
+
+    def _may_leap(self, keys: Keys, reach: Keys, skew: int) -> bool:
+        if self._top is None:
+            return float(keys[0]) - float(keys[: CONFIRM + 1].min()) > skew or _leaps(reach, skew)
+        return _leaps(np.append(self._top, reach), skew)
+
+    def _doubting(self, keys: list[int], skew: int) -> Iterator[int]:
+        top = NO_TIME if self._top is None else int(self._top)
+        for row, key in enumerate(keys):
+            if top == NO_TIME:
+                after = keys[row + 1 : row + 1 + CONFIRM]
+                behind = [other for other in after if NO_TIME < other < key - skew]
+                doubtful = len(behind) == CONFIRM
+            else:
+                doubtful = key - top > skew and self._doubted < CONFIRM - 1
+                self._doubted = self._doubted + 1 if doubtful else 0
+            top = top if doubtful else max(top, key)
+            yield top
+
+
+def _leaps(reach: Keys, skew: int) -> bool:
+    """Whether it ever grows by more than this; as floats, because integers would overflow."""
+    return len(reach) > 1 and bool(np.diff(reach.astype(float)).max() > skew)
 
 
 class Part:
     """One file: rows that are read, and not merged yet."""
 
-    def __init__(self, name: str, done: int, rows: Iterator[tuple[pa.Table, Keys]]) -> None:
+    def __init__(
+        self, name: str, done: int, rows: Iterator[tuple[pa.Table, Keys]], skew: int | None = None
+    ) -> None:
         self.name = name
         self._rows = rows
         self._skip = done
         """How many rows are still to be left out, because they were merged before."""
-        self._top: Keys | None = None
+        self._reach = Reach(skew)
         self.ended = False
         self.table: pa.Table | None = None
         self.keys: Keys = np.empty(0)
@@ -47,10 +105,7 @@ class Part:
                     "stop; restore the file, or start over with --fresh"
                 )
             return
-        if self._top is not None:
-            keys = np.maximum(keys, self._top)
-        keys = np.maximum.accumulate(keys)
-        self._top = keys[-1:]
+        keys = self._reach.of(keys)
         skip = min(self._skip, len(table))
         self._skip -= skip
         table, keys = table.slice(skip), keys[skip:]
@@ -110,7 +165,7 @@ def keys_of(rows: pa.Table, time: str, arrival: str | None, unit: str | None) ->
     if arrival is None:
         ts, rejected = times.from_arrow(rows[time], time, unit)
         keys: Keys = ts.copy()
-        keys[[bad.row for bad in rejected]] = np.iinfo(np.int64).min
+        keys[[bad.row for bad in rejected]] = NO_TIME
         return keys
     import pyarrow.compute as pc  # slow to load
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from betimes.cli.jobs.io.beside import Keys, Part, keys_of, merged
+from betimes.cli.jobs.io.beside import Keys, Part, Reach, keys_of, merged
 from betimes.cli.jobs.jobfile.tables import SourceTable
 from betimes.cli.speaking import shown
 from betimes.engine import CheckpointError
-from betimes.model import EventError
+from betimes.model import Duration, EventError
+from betimes.model.duration import or_off
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -57,8 +58,10 @@ class Position(msgspec.Struct, frozen=True):
 class FileSource:
     """A file, or the files of a folder."""
 
-    def __init__(self, source: SourceTable) -> None:
+    def __init__(self, source: SourceTable, max_skew: Duration | None = "1h") -> None:
+        """With `max_skew`, how far ahead a time is believed if files are read side by side."""
         self._source = source
+        self._skew = or_off(max_skew, "max_skew") if source.arrival is None else None
         self._path = Path(str(source.path))
         self._format = source.format
         self._seen: list[tuple[str, int]] = []
@@ -158,11 +161,12 @@ class FileSource:
 
         def first(name: str) -> Any:
             top = next(_read(files[name], self._format, schema, skip=0), None)
-            return keys(top.slice(0, 1))[0] if top is not None else None
+            return Reach(self._skew).of(keys(top))[0] if top is not None else None
 
         def part(name: str) -> Part:
             read = _read(files[name], self._format, schema, skip=0)
-            return Part(name, done.get(name, 0), ((table, keys(table)) for table in read))
+            rows = ((table, keys(table)) for table in read)
+            return Part(name, done.get(name, 0), rows, self._skew)
 
         waiting: list[pa.Table] = []
         names: list[str] = []

@@ -110,7 +110,9 @@ def set_age(file: Path, number: int) -> None:
 def source_of(job: JobFile) -> Source:
     """The source of a local job."""
     source = job.source
-    return SimulatedSource(source) if source.format == "simulate" else FileSource(source)
+    if source.format == "simulate":
+        return SimulatedSource(source)
+    return FileSource(source, job.detect.options.get("max_skew", "1h"))
 
 
 def check_source(job: JobFile, hierarchy: Hierarchy) -> None:

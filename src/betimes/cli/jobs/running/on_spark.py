@@ -8,7 +8,6 @@ not import pyspark, so that local jobs never wait for it.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -66,6 +65,7 @@ class SparkJob:
         self._resumed = False
         self._counted: set[int] = set()
         self._doubts_unit = job.source.unit is None
+        self._checkpoint = ""
 
     def run(self, stop: Stop, *, follow: bool) -> Outcome:
         """Run until the end of the input or a stop."""
@@ -122,7 +122,7 @@ class SparkJob:
     def _start(self, checkpoint: str, simulated: Path, *, available_now: bool) -> Run:
         from betimes import spark as bs
 
-        job = self._job
+        job, self._checkpoint = self._job, checkpoint
         session = session_of(job, self._progress)
         rows = self._rows(session, simulated)
         changes = bs.detect(
@@ -139,6 +139,8 @@ class SparkJob:
 
     def _rows(self, session: Any, simulated: Path) -> Any:
         """The stream of rows that the job names."""
+        from betimes.spark.query.places import literal
+
         source = self._job.source
         reader = session.readStream
         if source.format == "kafka":
@@ -156,7 +158,11 @@ class SparkJob:
             return _parsed(reader.load(), _columns(self._job))
         schema = static_rows(session, self._job, simulated).schema
         if source.format == "simulate":
-            return reader.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(simulated))
+            return (
+                reader.schema(schema)
+                .option("maxFilesPerTrigger", 1)
+                .parquet(literal(str(simulated)))
+            )
         reader = reader.format(source.format).schema(schema).options(**_file_options(self._job))
         folder, only = _folder_of(str(source.path))
         reader = reader.option("maxFilesPerTrigger", files_per_batch(self._job)).options(**only)
@@ -176,12 +182,18 @@ class SparkJob:
         if sink.format == "delta":
             # Delta keeps the batch number under this name, and skips batches that it has.
             writer = rows.write.format("delta").mode("append").option("txnVersion", batch)
-            writer = writer.option("txnAppId", f"betimes {self._job.file.name} {sink.path}")
+            writer = writer.option("txnAppId", f"betimes {self._checkpoint_id()}")
             writer.options(**sink.options).save(sink.path)
             return
         messages = rows.selectExpr("match_id as key", "to_json(struct(*)) as value")
         writer = messages.write.format("kafka").option("kafka.bootstrap.servers", sink.servers)
         writer.option("topic", sink.topic).options(**sink.options).save()
+
+    def _checkpoint_id(self) -> str:
+        """What tells the batches of this checkpoint from those of any other, even at its place."""
+        from betimes.spark.query.guard import id_of
+
+        return id_of(self._checkpoint)
 
     def _read(self) -> None:
         """Add the statistics that the query has published since the last call."""
@@ -242,10 +254,12 @@ def session_of(job: JobFile, progress: Progress) -> Any:
 
 def static_rows(session: Any, job: JobFile, simulated: Path) -> Any:
     """The rows of files or of a simulated stream as a static DataFrame."""
+    from betimes.spark.query.places import literal
+
     source = job.source
     if source.format == "simulate":
         SimulatedSource(source).write_files(simulated, source.batch_rows)
-        return session.read.parquet(str(simulated))
+        return session.read.parquet(literal(str(simulated)))
     reader = session.read.format(source.format).options(**_file_options(job))
     if source.columns:
         reader = reader.schema(_columns(job))
@@ -261,10 +275,14 @@ def _folder_of(path: str) -> tuple[str, dict[str, str]]:
     >>> _folder_of("s3a://bucket/events/")
     ('s3a://bucket/events/', {})
     """
+    from betimes.spark.query.places import literal
+
     file = Path(path)
-    if "://" in path or not file.is_file():
+    if "://" in path or not file.exists():
         return path, {}
-    return str(file.parent), {"pathGlobFilter": re.sub(r"([\\*?\[\]{}])", r"\\\1", file.name)}
+    if file.is_dir():
+        return literal(path), {}
+    return literal(str(file.parent)), {"pathGlobFilter": literal(file.name)}
 
 
 def _file_options(job: JobFile) -> dict[str, str]:
