@@ -5,9 +5,13 @@ Contenders read the files and write every match to a CSV file. Each runs in a ne
 turns with the others, and counts CPU seconds from the first file to the end; imports and loading
 compiled code do not count.
 
+All read in one thread: another one costs CPU time, most of it for memory of its own.
+
 * *betimes*: an `Engine` that is fed table by table, with the attenuation 1 or 0.3. It learns the
   slack, and its CSV file has all columns of its changes. Types are read as codes, as `betimes run`
   reads them.
+* *floor*: what nobody can do without. It reads the files, sorts each by itself, counts its matches
+  with a loop compiled for this pattern, and writes the rows of *betimes*, prepared beforehand.
 * *bytewax*: a dataflow of bytewax, with a heap written by hand that holds events back for a slack
   which it is told. Its CSV file has the key and the two times. `pip install bytewax` first.
 
@@ -35,7 +39,7 @@ import pyarrow.parquet as pq
 from benchmarks.patterns import compiled, sort_and_match, stream_of
 from benchmarks.racing import Race, Result, Target, progress_bar, report
 from benchmarks.revisions import ROOT, checked_out, run_module
-from betimes import Engine
+from betimes import Engine, EventBatch
 
 KEYS = 64
 ROWS = 200_000
@@ -56,6 +60,10 @@ def slack_of(folder: Path) -> int:
     return int((np.maximum.accumulate(ts) - ts).max())
 
 
+def read(file: Path, **options: Any) -> pa.Table:
+    return pq.ParquetFile(file, **options).read(use_threads=False)
+
+
 def run_betimes(folder: Path, to: Path, attenuation: float) -> float:
     files = sorted(folder.iterdir())
     for size in (100, 10_000):  # loads compiled code
@@ -67,14 +75,36 @@ def run_betimes(folder: Path, to: Path, attenuation: float) -> float:
 
     def tables() -> Iterator[pa.Table]:
         for file in files:
-            yield text_only(engine.feed(pq.ParquetFile(file, read_dictionary=["type"]).read()))
+            yield text_only(engine.feed(read(file, read_dictionary=["type"])))
         yield text_only(engine.finish())
 
+    write_all(tables(), to)
+    return time.process_time() - began
+
+
+def write_all(tables: Iterator[pa.Table], to: Path) -> None:
     writer: Any = None
-    for table in tables():
+    for table in tables:
         writer = writer or pa_csv.CSVWriter(to, table.schema)
         writer.write_table(table)
     writer.close()
+
+
+def run_floor(folder: Path, to: Path) -> float:
+    files, coded = sorted(folder.iterdir()), {"read_dictionary": ["type"]}
+    engine = Engine(compiled(), attenuation=1)
+    changes = [text_only(engine.feed(read(file, **coded))) for file in files]
+    rest = text_only(engine.finish())
+    sort_and_match(stream_of(100, keys=KEYS), KEYS)  # loads compiled code
+    began = time.process_time()
+
+    def tables() -> Iterator[pa.Table]:
+        for file, table in zip(files, changes, strict=True):
+            sort_and_match(EventBatch.from_arrow(read(file, **coded)), KEYS)
+            yield table
+        yield rest
+
+    write_all(tables(), to)
     return time.process_time() - began
 
 
@@ -99,7 +129,7 @@ def run_bytewax(folder: Path, to: Path) -> float:
             self._rest = iter(files)
 
         def next_batch(self) -> list[Row]:
-            table = pq.ParquetFile(next(self._rest)).read()
+            table = read(next(self._rest))
             columns = (table[name].to_pylist() for name in ("ts", "type", "key"))
             return list(zip(*columns, strict=True))
 
@@ -177,12 +207,16 @@ def run_one(name: str, folder: Path) -> dict[str, float]:
         to = Path(place) / "found.csv"
         if name == BYTEWAX:
             return {"seconds": run_bytewax(folder, to), "rows": len(to.read_text().splitlines())}
-        seconds = run_betimes(folder, to, float(name.rpartition(" ")[2]))
+        if name == FLOOR:
+            seconds = run_floor(folder, to)
+        else:
+            seconds = run_betimes(folder, to, float(name.rpartition(" ")[2]))
         changes = pa_csv.read_csv(to)["change_type"].to_pylist()
         return {"seconds": seconds, "rows": changes.count("insert") - changes.count("delete")}
 
 
 BYTEWAX = "bytewax, heap by hand"
+FLOOR = "floor"
 BETIMES = ("attenuation 1", "attenuation 0.3")
 
 
@@ -198,7 +232,7 @@ def measure(events: int, rounds: int, revision: str | None) -> Race:
         contenders = [
             (f"{side}, {name}", name, tree) for side, tree in trees.items() for name in BETIMES
         ]
-        contenders.append((BYTEWAX, BYTEWAX, ROOT))
+        contenders += [(name, name, ROOT) for name in (FLOOR, BYTEWAX)]
         task = bar.add_task("", total=(rounds + 1) * len(contenders))
         try:
             for lap in range(rounds + 1):

@@ -74,7 +74,7 @@ from betimes.engine.node import Node
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.model.arrays import in_arrays
-from betimes.model.coded import pick
+from betimes.model.batch import pick
 from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, ROW
 from betimes.ordering.loop import Loop
 from betimes.ordering.slack import SlackPolicy

@@ -27,7 +27,7 @@ def checked_out(revision: str) -> Iterator[Path]:
 
 def run_module(module: str, *arguments: str, tree: Path = ROOT) -> str:
     """Run a module of these benchmarks in a new process on the library of a tree; its output."""
-    paths = (str(tree / "src"), str(ROOT))
+    paths = (str(tree / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", module, *arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Transactions on several workers: `python -m benchmarks.transactions [paper|surface|real|ledger]`.
+"""Transactions on several workers: `python -m benchmarks.transactions [paper|surface|real]`.
 
 `paper`: the experiments of Brito, Fetzer, Sturzrehm and Felber (DEBS 2008), figures 3 to 7, in
 virtual time: 4 workers, tasks of 0 to 1 ms, events in order or shuffled by four filters. Only the
@@ -8,15 +8,11 @@ tasks and the work per message of the process that commits have a cost; the latt
 time, with the default predictor and with the best of all.
 
 `real`: the same with 2 worker processes. Needs two idle cores.
-
-`ledger`: transfers among accounts, up to 10 s out of order, through an engine. After every batch,
-the balances that have been announced must sum to 0.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
 import random
 from collections.abc import Callable, Iterable
 from time import perf_counter, process_time, sleep, thread_time
@@ -271,89 +267,11 @@ def real(console: Console, seconds: float) -> None:
     console.print(table)
 
 
-# Money
-
-
-def transfer(event: Event, balance: Any) -> list[Event]:
-    made = []
-    for account, amount in ((event["from"], -event["amount"]), (event["to"], event["amount"])):
-        balance[account] = balance.get(account, 0) + amount
-        payload = {"n": event["n"], "of": account, "is": balance[account]}
-        made.append(Event("balance", event.ts, payload))
-    return made
-
-
-class Balances:
-    """The newest balance of each account, of all that were announced and not taken back."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-        self._newest: dict[int, list[tuple[int, int, int, str]]] = {}
-        self._of: dict[int, int] = {}
-        self.sum = 0
-
-    def take(self, changes: bt.ChangeBatch) -> None:
-        touched = set()
-        for change in changes:
-            account = change.payload["of"]
-            touched.add(account)
-            if change.change_type == "delete":
-                self._told.remove(change.match_id)
-            elif change.change_type == "insert":
-                self._told.add(change.match_id)
-                row = (-change.ts, -change.payload["n"], change.payload["is"], change.match_id)
-                heapq.heappush(self._newest.setdefault(account, []), row)
-        for account in touched:
-            heap = self._newest[account]
-            while heap and heap[0][3] not in self._told:
-                heapq.heappop(heap)
-            now = heap[0][2] if heap else 0
-            self.sum += now - self._of.get(account, 0)
-            self._of[account] = now
-
-
-def ledger(console: Console, count: int, accounts: int, batch: int) -> None:
-    """Transfers through an engine that speculates."""
-    chance = random.Random(3)
-    hierarchy = bt.Hierarchy(clock="transfer")
-    hierarchy.add(bt.transactional(transfer, workers=1), on="transfer", emits="balance")
-    engine = bt.Engine(hierarchy, attenuation=0, late="repair")
-    balances, wrong, spent = Balances(), 0, 0.0
-    pending: list[tuple[int, int, Event]] = []
-    step = 1_000
-    batches = range(0, count, batch)
-    for first in batches:
-        for n in range(first, min(first + batch, count)):
-            payer, payee = chance.sample(range(accounts), 2)
-            payload = {"n": n, "from": payer, "to": payee, "amount": chance.randint(1, 99)}
-            late = chance.randint(0, 10_000_000) if chance.random() < 0.01 else 0
-            heapq.heappush(pending, (n * step + late, n, Event("transfer", n * step, payload)))
-        coming = []
-        while pending and (first == batches[-1] or pending[0][0] < (first + batch) * step):
-            coming.append(heapq.heappop(pending)[2])
-        began = process_time()
-        changes = engine.feed(coming)
-        spent += process_time() - began
-        balances.take(changes)
-        wrong += balances.sum != 0
-    balances.take(engine.finish())
-    wrong += balances.sum != 0
-    stats = engine.stats["transfer"]
-    console.print(
-        f"{count:,} transfers among {accounts:,} accounts, {batch:,} per batch: {wrong} batches "
-        f"after which balances did not sum to 0; {stats.replayed:,} ran again, {stats.late:,} came "
-        f"too late; {count / spent:,.0f} transfers per second of CPU time"
-    )
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["paper", "surface", "real", "ledger"])
+    parser.add_argument("what", nargs="?", choices=["paper", "surface", "real"])
     parser.add_argument("--events", type=int, default=400, help="per run in virtual time")
     parser.add_argument("--seconds", type=float, default=4.0, help="of work per real run")
-    parser.add_argument("--transfers", type=int, default=100_000)
-    parser.add_argument("--accounts", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=1_000)
     options = parser.parse_args(arguments)
     console = Console(width=110)
     what = options.what
@@ -366,8 +284,6 @@ def main(arguments: list[str] | None = None) -> None:
                 run(console, options.events, spent)
     if what in (None, "real"):
         real(console, options.seconds)
-    if what in (None, "ledger"):
-        ledger(console, options.transfers, options.accounts, options.batch)
 
 
 if __name__ == "__main__":

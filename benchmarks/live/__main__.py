@@ -90,7 +90,7 @@ def measure(live: Live, calm: float, overload: float) -> Measured:
     buffering = checked(live, "attenuation 1", flood, 1.0)
     share = drowning.pace(calm) / buffering.pace(calm)
     rows |= {
-        "overload: attenuation 1 after": seconds(drowning.backed_off_after(calm)),
+        "overload: attenuation 1 after": backed_off(drowning, calm),
         "overload: handled, adaptive": rate(drowning.pace(calm)),
         "overload: handled, attenuation 1": rate(buffering.pace(calm)),
         "overload: computing per event, both": ", ".join(
@@ -127,7 +127,7 @@ def told_of_burst(course: Course, calm: float) -> dict[str, str]:
     back = course.back_after(end, usual)
     return {
         "burst: attenuation before": f"{before[-1].attenuation:.2f}" if before else "-",
-        "burst: attenuation 1 after": seconds(course.backed_off_after(calm)),
+        "burst: attenuation 1 after": backed_off(course, calm),
         "burst: largest lag before, and in all": (
             f"{seconds(usual)}, {seconds(max(m.lag for m in course.moments))}"
         ),
@@ -141,6 +141,13 @@ def told_of_burst(course: Course, calm: float) -> dict[str, str]:
         ),
         "burst: resident before, at most": resident_of(course, calm),
     }
+
+
+def backed_off(course: Course, since: float) -> str:
+    """When attenuation was 1, and in which batch: on Spark, each is a span."""
+    after = course.backed_off_after(since)
+    count = 0 if after is None else len(course.during(since, since + after)) + 1
+    return f"{seconds(after)}, batch {count}" if count else "-"
 
 
 def resident_of(course: Course, calm: float) -> str:

@@ -1,8 +1,8 @@
 """The same live stream on Spark: a file appears every half second, and a query reads them.
 
-A micro-batch starts every half second, or when the last one has ended, and takes a few files at
-most. So a query that is behind reads no more at once than its workers have memory for, and what
-waits, waits as files.
+A micro-batch starts every two seconds, or when the last one has ended, and takes a few files at
+most: what an idle machine needs for one leaves time to speculate in. So a query that is behind
+reads no more at once than its workers have memory for, and what waits, waits as files.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from betimes import spark as bs
 
 EVERY = 0.5
 """Seconds between two files."""
-AT_ONCE = 4
+AT_ONCE = 8
 """Files that a micro-batch takes, at most."""
+SPAN = 2.0
+"""Seconds between two micro-batches that keep up."""
 SLOTS = 4
 CAPACITY = 25_000
 """Events per file, when the capacity is measured."""
@@ -66,7 +68,7 @@ def run(
             attenuation=attenuation,
         )  # fmt: skip
         checkpoint = str(Path(folder, "state"))
-        query = bs.write(changes, out, checkpoint=checkpoint, every=f"{round(1000 * EVERY)}ms")
+        query = bs.write(changes, out, checkpoint=checkpoint, every=f"{round(1000 * SPAN)}ms")
         course, ended = Course(name), threading.Event()
         with query, bs.statistics(query, keep=100_000) as statistics:
             began = time.time()

@@ -24,11 +24,6 @@ def test_the_sequential_operator_waits_for_the_next_event() -> None:
     assert sequential(coming, 10_000)[0] == min(when for when, e in coming if e.ts == 0) + 500_000
 
 
-def test_balances_are_summed_after_every_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    transactions.main(["ledger", "--transfers", "600", "--batch", "70"])
-    assert "0 batches after which balances did not sum to 0" in capsys.readouterr().out
-
-
 def test_the_tables_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

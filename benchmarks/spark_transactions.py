@@ -1,0 +1,97 @@
+"""Heavy transactions on Spark, with worker processes: `python -m benchmarks.spark_transactions`.
+
+Tasks of 5 ms without conflicts, one slot, on this machine. Spark gives each of its tasks as many
+cores as there are (`spark.task.cpus`), so the operator with `workers="auto"` starts that many
+processes. Compared with the same operator with `workers=1` by the median time of a micro-batch,
+without the first ones, in which processes start. Rounds alternate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import betimes as bt
+from benchmarks.transactions import Busy, touching
+from betimes import spark as bs
+from betimes.transactions.executor import Workers
+
+SCHEMA = "ts long, type string, account long"
+SKIP = 3
+"""Micro-batches in which processes start, and learn how long a transaction takes."""
+
+
+def write(folder: Path, batches: int, rows: int) -> Path:
+    """A file for each micro-batch."""
+    events, began = touching(batches * rows, 0.0), time.time() - 3600
+    folder.mkdir()
+    for number in range(batches):
+        part = events[number * rows : (number + 1) * rows]
+        table = pa.table(
+            {
+                "ts": [event.ts for event in part],
+                "type": [event.type for event in part],
+                "account": [event["account"] for event in part],
+            }
+        )
+        file = folder / f"part-{number:04}.parquet"
+        pq.write_table(table, file)
+        os.utime(file, (began + number,) * 2)
+    return folder
+
+
+def run(spark: SparkSession, files: Path, size: int, workers: Workers) -> tuple[float, str]:
+    """The median seconds of a micro-batch, and where its transactions ran."""
+    hierarchy = bt.Hierarchy(clock="e")
+    operator = bt.transactional(Busy(size / 1e6), workers=workers)
+    hierarchy.add(operator, on="e", emits="made", name="busy")
+    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(files))
+    changes = bs.detect(events, hierarchy, attenuation=0)
+    place = tempfile.mkdtemp(prefix="checkpoint-", dir=files.parent)
+    with (
+        bs.write(changes, format="noop", checkpoint=place, available_now=True) as query,
+        bs.statistics(query) as readings,
+    ):
+        query.wait()
+    took = [batch.seconds for batch in readings.batches][SKIP:]
+    return statistics.median(took), readings.detectors["busy"].how
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--size", type=int, default=5_000, help="microseconds per transaction")
+    parser.add_argument("--rows", type=int, default=400, help="transactions per micro-batch")
+    parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    options = parser.parse_args(arguments)
+    console = Console(width=110)
+    choices: tuple[Workers, ...] = (1, "auto")
+    table = Table("round", "workers=1, s", "workers='auto', s", "speed-up")
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+        config = {"spark.task.cpus": str(options.cores), "spark.ui.enabled": "false"}
+        spark = bs.session("bench", master=f"local[{options.cores}]", config=config)
+        spark.sparkContext.setLogLevel("OFF")
+        files = write(Path(folder, "in"), options.batches, options.rows)
+        for number in range(options.rounds):
+            ran = [run(spark, files, options.size, workers) for workers in choices]
+            (one, _), (many, how) = ran
+            table.add_row(str(number + 1), f"{one:.2f}", f"{many:.2f}", f"{one / many:.2f}")
+        spark.stop()
+    console.print(table)
+    console.print(f"'auto' ran {how}")
+
+
+if __name__ == "__main__":
+    main()
