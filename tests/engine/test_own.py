@@ -200,6 +200,9 @@ def test_a_checkpoint_knows_them() -> None:
         Engine(two(slack="60us")).restore(was)
     with pytest.raises(CheckpointError, match="'pairs': clock was not given, is B"):
         Engine(two(slack="50us", clock="B")).restore(was)
+    kept = Engine(two(slack="quantile"), max_late=0.1).checkpoint()
+    with pytest.raises(CheckpointError, match=r"max_late of 'pairs' was 0\.1, is 0\.2"):
+        Engine(two(slack="quantile"), max_late=0.2).restore(kept)
 
 
 def test_calibration_measures_what_detectors_need_whatever_they_say() -> None:

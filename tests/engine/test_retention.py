@@ -149,6 +149,18 @@ def test_how_late_the_latest_was_is_told() -> None:
     assert "late_by=1.483 min" in repr(stats)
 
 
+def test_how_late_it_was_does_not_depend_on_what_came_after_it_in_the_batch() -> None:
+    late = Event("A", 20 * SECOND, {"k": 0})
+    after = [Event("A", n * SECOND, {"k": 0}) for n in range(100, 200)]
+    told = []
+    for parts in ([[late, *after]], [[late], after]):
+        engine = Engine(counting(), retention="1s", attenuation=1.0)
+        engine.feed([Event("A", n * SECOND, {"k": 0}) for n in range(100)])
+        rows = [row for part in parts for row in engine.feed(part) if row.type == "late"]
+        told.append([row.payload["late_by"] for row in rows])
+    assert told == [[79 * SECOND - 1]] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

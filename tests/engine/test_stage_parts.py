@@ -9,6 +9,7 @@ import pytest
 
 from betimes.engine.describe import describe
 from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.news.path import Path
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.retention import Retention
 from betimes.engine.stages.columns.below import Waits
@@ -183,7 +184,8 @@ def sift(
 ) -> tuple[list[int], Telling]:
     news = Telling()
     rows = first + np.arange(len(events))
-    return part.sift(events, rows, known, news).ts.tolist(), news
+    path = Path((known.settled + 1, 1))
+    return part.sift(events, rows, known, path, news).ts.tolist(), news
 
 
 def test_an_event_is_late_by_what_had_settled_when_it_came() -> None:
@@ -237,7 +239,9 @@ def test_an_output_that_comes_too_late_is_remembered_until_it_is_taken_back() ->
 def test_events_in_time_are_handed_on_as_they_are() -> None:
     part, _ = lateness("side")
     for events in (handed(), handed(3, 4)):
-        assert part.sift(events, np.arange(len(events)), finality(), Telling()) is events
+        assert (
+            part.sift(events, np.arange(len(events)), finality(), Path((0, 0)), Telling()) is events
+        )
 
 
 def test_lateness_resumes() -> None:

@@ -139,6 +139,16 @@ def test_a_wrong_attenuation_at_run_time_is_refused_and_the_old_one_stays() -> N
     assert unit.attenuation == 0.5
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_types_that_are_betimes_own_are_refused(many: bool) -> None:
+    unit = OrderingUnit(clock="A")
+    unit.feed([Event("A", 0), Event("A", 1)])
+    tick = Event("betimes.tick", 10**15)
+    with pytest.raises(EventError, match=r"which are betimes' own, got .*'betimes.tick'; rename"):
+        unit.feed([tick, Event("A", 2)] if many else tick)
+    assert unit.stats.clock == 1
+
+
 @pytest.mark.parametrize("more", [Event("A", 2), [Event("A", 2)], []])
 def test_feeding_after_finish_is_an_error_that_says_what_to_do(more: Any) -> None:
     unit = OrderingUnit(clock="A")

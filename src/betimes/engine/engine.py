@@ -354,7 +354,7 @@ class Engine:
 
     def identity(self) -> Identity:
         """What a checkpoint depends on: the hierarchy, and the options that affect states."""
-        return self.hierarchy.identity() | self.options.identity(self.hierarchy.own())
+        return self.hierarchy.identity() | self.options.identity(self.hierarchy.own(self.options))
 
     @alone
     def checkpoint(self) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 
 from betimes.engine.describe import describe, type_names
 from betimes.engine.node import Node
+from betimes.engine.options import EngineOptions
 from betimes.engine.own import Own
 from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.model.change import LATE, REJECTED
@@ -235,9 +236,9 @@ class Hierarchy:
                 "clock, or leave it out"
             )
 
-    def own(self) -> dict[str, dict[str, str]]:
-        """What detectors say for themselves, and saved states depend on, in words."""
-        return {node.name: node.own.facts() for node in self}
+    def own(self, options: EngineOptions) -> dict[str, dict[str, str]]:
+        """What detectors say for themselves, over these options, in words."""
+        return {node.name: node.own.facts(options) for node in self}
 
     def identity(self) -> Identity:
         """What makes it this hierarchy: clock, inputs, and each detector with all its options."""

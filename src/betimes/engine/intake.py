@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from betimes.engine.hierarchy import Hierarchy
 from betimes.model import Event, EventBatch, EventError, times
-from betimes.model.event import RESERVED
+from betimes.model.event import RESERVED, refuse_reserved
 from betimes.ordering.clock import EVERY
 
 _log = logging.getLogger("betimes")
@@ -80,12 +80,8 @@ class Intake:
             return unread
         counts = np.bincount(batch.codes, minlength=len(batch.types)).tolist()
         for name, count in zip(batch.types, counts, strict=True):
-            if count and name in RESERVED:
-                raise EventError(
-                    f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' "
-                    f"own, got an event of type {name!r}; rename the type, or filter such events "
-                    "out"
-                )
+            if count:
+                refuse_reserved([name])
             if count and inputs is not None and name not in inputs:
                 raise EventError(
                     f"expected events of the types {list(inputs)} (inputs=), got {name!r}; declare "

@@ -181,14 +181,8 @@ class EngineOptions:
 
         `own` has what detectors say for themselves.
         """
-        policy = self.policy
         return Identity({"options": {
-            "slack": exact(policy.min) if policy.label == "fixed" else policy.name,
-            "margin": repr(policy.margin),
-            "min_slack": "fixed" if policy.label == "fixed" else exact(policy.min),
-            "max_slack": "fixed" if policy.label == "fixed" else exact(policy.max),
-            "max_late": repr(policy.max_late) if policy.label == "quantile" else "not used",
-            "decay": policy.fading if policy.label == "decaying" else "not used",
+            **self.policy.facts(),
             "max_skew": exact(microseconds(self.max_skew or 0)),
             "late": self.late,
             "retention": self.kept.kind,

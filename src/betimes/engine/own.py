@@ -12,10 +12,9 @@ from typing import Any
 from betimes.engine.options import EngineOptions
 from betimes.engine.snapshots.spacing import SnapshotModel
 from betimes.engine.stages.retraction import Technique
-from betimes.model.duration import Duration, exact
+from betimes.model.duration import Duration
 from betimes.model.errors import OptionError
 from betimes.model.identity import spelled_names
-from betimes.ordering import SlackPolicy
 from betimes.ordering.clock import parse_clock
 
 
@@ -53,15 +52,11 @@ class Own:
         """What makes it another detector, in words."""
         return {} if self.clock is None else {"clock": spelled_names(self.clock)}
 
-    def facts(self) -> dict[str, str]:
+    def facts(self, options: EngineOptions) -> dict[str, str]:
         """What else a saved state depends on, in words."""
-        facts = {}
-        if self.slack is not None:
-            policy = SlackPolicy.parse(self.slack)
-            facts["slack"] = exact(policy.min) if policy.label == "fixed" else policy.name
-        if self.margin is not None:
-            facts["margin"] = repr(float(self.margin))
-        return facts
+        if self.slack is None and self.margin is None:
+            return {}
+        return self.over(options).policy.facts()
 
     def _options(self) -> dict[str, Any]:
         """Those of them that are options of an engine."""

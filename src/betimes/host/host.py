@@ -59,7 +59,11 @@ class Setup:
     def identity(self) -> Identity:
         """What a saved host depends on: a state is never restored under another identity."""
         own = Identity({"columns": self.columns.facts(), "output": {"results": self.results}})
-        return self.hierarchy.identity() | self.options.identity(self.hierarchy.own()) | own
+        return (
+            self.hierarchy.identity()
+            | self.options.identity(self.hierarchy.own(self.options))
+            | own
+        )
 
 
 class HostState(msgspec.Struct):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from betimes.model.errors import EventError
 
 PSEUDO = "betimes.pseudo"
 """Type of the events with which an ordering unit tells the units above it that its slack has grown.
@@ -17,6 +20,15 @@ to learn delays, and never reach a detector."""
 
 RESERVED = frozenset({PSEUDO, TICK})
 """Types with which betimes speaks to itself. No input may have them."""
+
+
+def refuse_reserved(types: Iterable[str]) -> None:
+    """Refuse events of such types from outside."""
+    for name in RESERVED.intersection(types):
+        raise EventError(
+            f"expected other types than {', '.join(sorted(RESERVED))}, which are betimes' own, got "
+            f"an event of type {name!r}; rename the type, or filter such events out"
+        )
 
 
 OWN = "_betimes_"

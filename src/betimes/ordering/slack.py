@@ -55,6 +55,18 @@ class SlackPolicy:
         """The time constant of a decaying slack, to show."""
         return "60 x slack" if self.decay is None else exact(self.decay)
 
+    def facts(self) -> dict[str, str]:
+        """What a saved state depends on, in words."""
+        fixed = self.label == "fixed"
+        return {
+            "slack": exact(self.min) if fixed else self.name,
+            "margin": repr(self.margin),
+            "min_slack": "fixed" if fixed else exact(self.min),
+            "max_slack": "fixed" if fixed else exact(self.max),
+            "max_late": repr(self.max_late) if self.label == "quantile" else "not used",
+            "decay": self.fading if self.label == "decaying" else "not used",
+        }
+
     def at_level(self, level: int) -> SlackPolicy:
         """The policy for a level of detectors: above the first, events also wait for those below.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from betimes.model import PSEUDO, TICK, EventBatch
+from betimes.model.event import refuse_reserved
 from betimes.ordering import kernel
 from betimes.ordering.clock import EVERY, ClockLearner
 
@@ -18,6 +20,13 @@ _TRANSLATIONS = 64  # batches list their types in many orders; this many are rem
 
 _DELAYS = slice(kernel.DELAY, kernel.N_TYPE)
 _UNMEASURED = (kernel.NEVER, kernel.FAR)  # the delay of a type, and what is pending
+
+
+def from_outside(events: Any) -> EventBatch:
+    """Events that a user hands in; types with which betimes speaks to itself are refused."""
+    batch = EventBatch.of(events)
+    refuse_reserved(batch.types)
+    return batch
 
 
 class Types:

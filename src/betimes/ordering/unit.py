@@ -37,7 +37,7 @@ from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.sources import QUIET, Clocks, Origin, Sources
 from betimes.ordering.start import NOTHING_KNOWN, Start
 from betimes.ordering.stats import OrderingStats, readings, reason
-from betimes.ordering.types import Types
+from betimes.ordering.types import Types, from_outside
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -173,7 +173,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 if type(ts) is not int or not 0 <= ts <= times.LAST:
                     times.refuse(times.from_values([ts])[1])
                 return self._feed_one(ts, code, events)
-        batch = events if isinstance(events, EventBatch) else EventBatch.of(events)
+        batch = events if isinstance(events, EventBatch) else from_outside(events)
         if self._sources is not None and batch.source is None:
             if self._sources.crowded:
                 self._sources.make_way([self])

@@ -216,7 +216,7 @@ class Stage:
         """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
         events, rows = self.tactic.take(*first_handed(answer, at, row))
-        events = self._lateness.sift(events, rows, finality, told)
+        events = self._lateness.sift(events, rows, finality, self._outputs.path, told)
         if ends:
             finality.settled = END
             finality.unsure.clear()

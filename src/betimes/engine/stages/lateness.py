@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from betimes.engine.news.path import Path
 from betimes.engine.node import Node
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.finality import Finality
@@ -39,7 +40,9 @@ class Lateness:
         for index in np.flatnonzero(late).tolist():
             self._too_late[row + index] = int(settled[index] - arrivals.batch.ts[index])
 
-    def sift(self, events: Handed, rows: Ints, finality: Finality, told: Telling) -> Any:
+    def sift(
+        self, events: Handed, rows: Ints, finality: Finality, path: Path, told: Telling
+    ) -> Any:
         """The events without those that come too late, which go into the news."""
         ts = events.ts
         if not len(ts) or not (self._too_late or ts.item(0) <= finality.horizon):
@@ -52,10 +55,16 @@ class Lateness:
             if output is not None:
                 self.aside.add(output)
                 finality.unsure.pop(output, None)
-            late_by = finality.settled - int(ts[index]) if late_by is None else late_by
+            tie = events.place(index)[2]
+            if late_by is None:
+                settled = finality.settled
+                if output is None:  # how far it had come when the event arrived
+                    clock, slack = path.at(tie)
+                    settled = min(settled, clock - max(slack, 1))
+                late_by = max(settled - int(ts[index]), 0)
             self._counts.late_by = max(self._counts.late_by, late_by)
             if self._policy != "drop":
-                which = repr(events.place(index)[2]) + (f" {output}" if output else "")
+                which = repr(tie) + (f" {output}" if output else "")
                 told.late.append((events.event(index), late_by, which))
         return events.pick(np.flatnonzero(~late)) if late.any() else events
 
