@@ -32,7 +32,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers import memory, ordering, plots, speculating
-from benchmarks.papers.machine import slowness_for
 from benchmarks.papers.speculating import Touched, Trace
 from benchmarks.racing import Target, report
 from benchmarks.snippet import Snippet
@@ -123,7 +122,7 @@ class Experiments:
         return {"Adaptation (papers: down to 0.125, reset at 0.95)": rows}, []
 
     def memory(self) -> Found:
-        found = memory.measured(self.seconds, slowness_for(self.snippet))
+        found = memory.measured(self.seconds)
         rows, targets = {}, []
         for name, each in found.items():
             papers = PAPERS_MEMORY[name.split(",")[0]]

@@ -42,6 +42,7 @@ from betimes.model.hints import known_options
 from betimes.model.identity import Identity
 from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
+from betimes.ordering.workspace import Workspace
 
 FORMAT = 9
 """Layout of a checkpoint; any other layout is refused."""
@@ -161,6 +162,7 @@ class Engine:
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
             carry=carry, cores=cores, budget=(budget := Budget(self.options.kept.budget)),
+            workspace=Workspace(),
         )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make, budget) if self.options.order == "key" else make()

@@ -37,6 +37,7 @@ from betimes.ordering import OrderingUnit
 from betimes.ordering.clock import EVERY
 from betimes.ordering.sources import Sources
 from betimes.ordering.start import NOTHING_KNOWN
+from betimes.ordering.workspace import Workspace
 
 
 class Readings(NamedTuple):
@@ -67,6 +68,7 @@ class SharedOrder:
         cores: int | None = None,
         key: Any = None,
         budget: Budget,
+        workspace: Workspace,
     ) -> None:
         self._options = options
         self._reporter = Reporter(changes, key)
@@ -87,7 +89,7 @@ class SharedOrder:
                 slack=own.policy.at_level(level if node.own.slack is None else 1),
                 max_skew=options.max_skew,
                 start=known[name].start if name in known else NOTHING_KNOWN,
-                source=self._sources, quiet=options.quiet,
+                source=self._sources, quiet=options.quiet, workspace=workspace,
             )  # fmt: skip
             self.stages[name] = Stage(
                 node, level, unit, own, clock=clock, time=time,

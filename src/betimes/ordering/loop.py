@@ -1,4 +1,4 @@
-"""The arrays that the compiled loop works on: its state, its buffer, and its workspace."""
+"""The arrays that the compiled loop works on: its state and its buffer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
 from betimes.ordering.sources import Clocks, Origin
 from betimes.ordering.stored import check_unit
+from betimes.ordering.workspace import Workspace
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -95,10 +96,17 @@ class Loop:
     """
 
     def __init__(
-        self, policy: SlackPolicy, max_skew: int, start: int = 0, *, quiet: int | None = None
+        self,
+        policy: SlackPolicy,
+        max_skew: int,
+        workspace: Workspace,
+        start: int = 0,
+        *,
+        quiet: int | None = None,
     ) -> None:
         """With `quiet`, each source has its own clock until it has been quiet for this long."""
         self.policy = policy
+        self._start, self._quiet = start, quiet
         self.state = state = np.zeros(kernel.N_STATE, np.int64)
         self.floats = floats = np.zeros(kernel.N_FLOATS)
         state[kernel.POLICY] = POLICIES.index(policy.name)
@@ -127,16 +135,18 @@ class Loop:
         self._end = 0
         self.suspects = 0
         self.clock, self.slack = kernel.NEVER, known
-        self._out = np.empty((3, 4, _ROOM), np.int64)
-        self._links = np.empty((2, _ROOM), np.int64)
-        self._work = np.empty((6, _ROOM), np.int64)
-        self._side = np.empty((2, _ROOM + kernel.CONFIRM), np.int64)
-        self._no_heads = np.zeros(1, np.int64)
+        self.workspace = workspace
+        workspace.fit(_ROOM, _ROOM, linked=self.compares)
         self._room = self._width = _ROOM
         """How many events fit into the buffer, and how many a batch may have."""
         self._spreads = policy.margin > 0
         """Whether the loop keeps every delay."""
         self.clocks = None if quiet is None else Clocks(quiet, state, floats, self.window)
+
+    def anew(self) -> Loop:
+        """A loop like this one that has seen nothing; they take turns."""
+        skew = self.state.item(kernel.MAX_SKEW)
+        return Loop(self.policy, skew, self.workspace, self._start, quiet=self._quiet)
 
     @property
     def attenuation(self) -> float:
@@ -174,22 +184,21 @@ class Loop:
         if n == 0:  # Without arrivals nothing happens, even if the attenuation was lowered.
             return Step(NOTHING, NOTHING, NOTHING, NOBODY, NOBODY, NOBODY, NOBODY)
         if heads is None:
-            if len(self._no_heads) < n:
-                self._no_heads = np.zeros(n, np.int64)
-            heads = self._no_heads[:n]
+            heads = self.workspace.no_heads(n)
         if self.clocks is not None and origin is not None:
             most = n if self._spreads else 0
             self.clocks.make_room(int(origin.sources.max()), most, types.shape[1])
         if n > _CHUNK and not self.state.item(kernel.LOOK):
             return self._run_in_chunks(types, ts, codes, heads, origin)
         released, replayed, settled, rejected, late = self._feed(types, ts, codes, heads, origin)
-        out, side = self._out, self._side
+        space = self.workspace
+        out, side = space.out, space.side
         handed = out[0, :, :released].copy() if released else NOTHING
         if settled < 0:
             given_up = handed = _by_hand_out(handed) if late else handed
         else:
             given_up = out[2, :, :settled].copy() if settled else NOTHING
-        path = (self.clock, self.slack) if n == 1 else tuple(self._work[:2, :n].copy())
+        path = (self.clock, self.slack) if n == 1 else tuple(space.work[:2, :n].copy())
         return Step(
             handed,
             out[1, :, :replayed].copy() if replayed else NOTHING,
@@ -203,7 +212,7 @@ class Loop:
     def _run_in_chunks(
         self, types: Ints, ts: Ints, codes: Codes, heads: Ints, origin: Origin | None
     ) -> Step:
-        n = len(ts)
+        n, space = len(ts), self.workspace
         path = np.empty((2, n), np.int64)
         handed, late, rejected = [NOTHING], [NOBODY], [NOBODY]
         for low in range(0, n, _CHUNK):
@@ -212,10 +221,10 @@ class Loop:
             released, _, _, n_rejected, n_late = self._feed(
                 types, ts[part], codes[part], heads[part], mine
             )
-            handed.append(self._out[0, :, :released].copy())
-            path[:, part] = self._work[:2, : part.stop - low]
-            late.append(self._side[1, 1 : 1 + n_late].copy())
-            rejected.append(self._side[0, 1 : 1 + n_rejected].copy())
+            handed.append(space.out[0, :, :released].copy())
+            path[:, part] = space.work[:2, : part.stop - low]
+            late.append(space.side[1, 1 : 1 + n_late].copy())
+            rejected.append(space.side[0, 1 : 1 + n_rejected].copy())
         rows, events = np.concatenate(late), np.concatenate(handed, axis=1)
         if len(rows):
             events = _by_hand_out(events)
@@ -231,9 +240,10 @@ class Loop:
             self._make_room(more, n)
         if self.clocks is not None and origin is not None:
             return self._feed_sources(self.clocks, types, ts, codes, heads, origin, order)
+        space = self.workspace
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
             self.state, self.floats, types, self.waiting, self.window, self._buffer,
-            ts, codes, heads, order, self._work, self._links, self._side, self._out, 0,
+            ts, codes, heads, order, space.work, space.links, space.side, space.out, 0,
         )  # fmt: skip
         return a, b, c, d, e
 
@@ -241,11 +251,12 @@ class Loop:
         self, clocks: Clocks, types: Ints, ts: Ints, codes: Codes, heads: Ints,
         origin: Origin, order: Ints,
     ) -> tuple[int, int, int, int, int]:  # fmt: skip
+        space = self.workspace
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed_sources(
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
             clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
             clocks.pending, ts, codes, heads, origin.sources.view(np.uint64), origin.certain, order,
-            self._work, self._links, self._side, self._out, 0,
+            space.work, space.links, space.side, space.out, 0,
         )  # fmt: skip
         return a, b, c, d, e
 
@@ -384,16 +395,12 @@ class Loop:
             if 2 * (size + more) > self._buffer.shape[1]:
                 room = 2 * (size + more)
                 self._buffer = np.empty((3, room), np.int64)
-                self._out = np.empty((3, 4, room), np.int64)
-                self._links = np.empty((2, room if self.compares else 1), np.int64)
                 self._room = room
             self._buffer[:, :size] = held
             self.state[kernel.HEAD] = 0
             self._end = size
-        if n > self._work.shape[1]:
-            self._work = np.empty((6, n), np.int64)
-            self._side = np.empty((2, n + kernel.CONFIRM), np.int64)
-            self._width = n
+        self._width = max(self._width, n)
+        self.workspace.fit(self._room, self._width, linked=self.compares)
         if self._spreads:
             waiting = int(self.state[kernel.WAITING]) + n
             if waiting > len(self.waiting):

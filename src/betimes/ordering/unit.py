@@ -38,6 +38,7 @@ from betimes.ordering.sources import QUIET, Clocks, Origin, Sources
 from betimes.ordering.start import NOTHING_KNOWN, Start
 from betimes.ordering.stats import OrderingStats, readings, reason
 from betimes.ordering.types import Types, from_outside
+from betimes.ordering.workspace import Workspace
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -63,6 +64,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             own clock. Default: one clock.
         quiet: after this much stream time without an event, a source stops counting. Default:
             10 min; None: never.
+        workspace: what it works in; units that take turns may share one. Default: its own.
 
     >>> unit = OrderingUnit(clock="A")
     >>> [
@@ -97,6 +99,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         start: Start = NOTHING_KNOWN,
         source: str | Sources | None = None,
         quiet: Duration | None = QUIET,
+        workspace: Workspace | None = None,
     ) -> None:
         policy = slack if isinstance(slack, SlackPolicy) else SlackPolicy.parse(
             slack, margin=margin, min_slack=min_slack, max_slack=max_slack,
@@ -108,16 +111,14 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._learner = ClockLearner(skew) if self._clock is None else None
         self._offsetter = OffsetLearner(skew) if len(self._clock or ()) > 1 else None
         self._duplicates = None if unique is None else Duplicates(unique, remember)
-        self._start = start
         self._sources = Sources(source) if isinstance(source, str) else source
-        self._quiet = None if source is None else or_off(quiet, "quiet")
-        self._loop = Loop(policy, skew, start.slack, quiet=self._quiet)
+        silence = None if source is None else or_off(quiet, "quiet")
+        self._loop = Loop(policy, skew, workspace or Workspace(), start.slack, quiet=silence)
         self._state = self._loop.state
         self.attenuation = attenuation
         self._payloads = Payloads()
         self._suspects: dict[int, EventBatch] = {}
-        self._ended = False
-        self._contradictions = 0
+        self._ended, self._contradictions = False, 0
         offsets = {} if self._offsetter is None else start.offsets
         self._types = Types(wanted, self._clock, self._learner, offsets)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32))
@@ -442,8 +443,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             if self._learner.choose(ts, codes, self._types.names):
                 self._types.review()
                 self._types.forget_delays()
-                skew = int(self._state[kernel.MAX_SKEW])
-                anew = Loop(self._loop.policy, skew, self._start.slack, quiet=self._quiet)
+                anew = self._loop.anew()
                 table, (heads, *origin) = self._types.table.copy(), more
                 anew.run(table, ts, codes, heads, Origin(*origin) if origin else None)
                 self._loop.learn_from(anew)
