@@ -78,6 +78,7 @@ from betimes.model.batch import pick
 from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, ROW
 from betimes.ordering.loop import Loop
 from betimes.ordering.slack import SlackPolicy
+from betimes.ordering.workspace import Workspace
 from betimes.patterns import kernel
 from betimes.patterns.compiled import Program
 from betimes.testing.oracle import call as called
@@ -100,7 +101,7 @@ def slicing(stream: EventBatch, batch: int) -> Part:
 
 
 def ordering(stream: EventBatch, batch: int) -> Part:
-    loop = Loop(SlackPolicy.parse("largest"), HOUR)
+    loop = Loop(SlackPolicy.parse("largest"), HOUR, Workspace())
     taken = MEASURED | BUFFERED
     roles = [CLOCK if name == "X" else taken for name in stream.types]
     types = np.array([roles, [0] * len(roles), [0] * len(roles)])
@@ -167,7 +168,7 @@ def feeding(stream: EventBatch, batch: int) -> Part:
 
 def detecting(stream: EventBatch, batch: int) -> dict[str, Part]:
     """The parts of a feed of a Python detector; each works on what the ones before have made."""
-    loop = Loop(SlackPolicy.parse("largest"), HOUR)
+    loop = Loop(SlackPolicy.parse("largest"), HOUR, Workspace())
     clock, taken = stream.types.index(BALL), MEASURED | BUFFERED
     roles = [taken | (CLOCK if code == clock else 0) for code in range(len(stream.types))]
     types = np.array([roles, [0] * len(roles), [0] * len(roles)])
