@@ -95,7 +95,7 @@ def test_bad_output_of_demo(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder.png").mkdir()
-    result = CliRunner().invoke(app, ["demo", "--events", "1000", "--output", output])
+    result = CliRunner().invoke(app, ["demo", "--no-spark", "--events", "1000", "--output", output])
     assert result.exit_code == exit_code
     assert message in result.stderr
 

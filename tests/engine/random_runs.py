@@ -30,6 +30,7 @@ from betimes.transactions import transactional
 from betimes.windows import windowed
 from tests.engine.cases import small_sizes, transact
 from tests.engine.material import FOREVER, Count, NotBetween, Twins, flat, odd
+from tests.engine.progress import shown
 from tests.engine.protocol import through_bytes
 from tests.engine.slicing import EveryNth, Own, Plain
 from tests.engine.test_contract import check_lives
@@ -284,9 +285,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
     wrong, began = 0, time.monotonic()
+    numbers = range(asked.first, asked.first + asked.runs)
     with pytest.MonkeyPatch.context() as patch:
         small_sizes(patch)
-        for number in range(asked.first, asked.first + asked.runs):
+        for number in shown(numbers, "runs"):
             try:
                 check(run_of(number, asked.seed))
             except Exception:  # noqa: BLE001 - whatever it is, it was found

@@ -56,6 +56,7 @@ def feed_unsteadily(
 
 
 @given(runs(), st.data())
+@share(1)
 def test_folded_changes_are_the_result_of_perfect_order(run: Any, data: st.DataObject) -> None:
     hierarchy, stream, options = run
     engine = Engine(hierarchy, **options)

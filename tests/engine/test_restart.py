@@ -70,6 +70,7 @@ def test_a_restart_between_any_two_batches_does_not_show(
     }),
     st.data(),
 )  # fmt: skip
+@share(0.5)
 def test_a_restart_does_not_show_where_time_makes_results(
     text: str, general: bool, stream: list[Event], options: dict[str, Any], data: st.DataObject
 ) -> None:

@@ -63,7 +63,7 @@ def sizes(hierarchy: Hierarchy, retention: str) -> tuple[list[int], int]:
     """How much history takes after each batch, and how many events are remembered at the end."""
     engine = Engine(hierarchy, retention=retention, snapshots=20)
     taken = []
-    for batch in hours(6_000):
+    for batch in hours(3_000):
         engine.feed(batch)
         taken.append(sum(stats.history_bytes for stats in engine.stats.values()))
     assert sum(stats.late for stats in engine.stats.values()) == 0

@@ -48,6 +48,7 @@ def restarted(make: Any, engine: Engine) -> Engine:
 
 
 @given(hierarchies(), sourced(), engine_options(), st.data())
+@share(0.4)
 def test_folded_changes_are_the_result_of_perfect_order(
     hierarchy: Hierarchy, stream: list[Event], options: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -77,7 +78,7 @@ def three_levels() -> Hierarchy:
     return found
 
 
-@share(0.5)
+@share(0.3)
 @given(
     sourced(), engine_options(), st.sampled_from(["key", "shared"]), st.booleans(), st.data(),
 )  # fmt: skip

@@ -107,7 +107,7 @@ def test_what_a_checkpoint_writes_follows_what_is_new(case: Case) -> None:
     STORE.clear()
     engine = Engine(case.hierarchy(by="k", plain=True), retention="1h", snapshots=200, slack=1000)
     sizes = []
-    for number, batch in enumerate(stream(40_000, 1000)):
+    for number, batch in enumerate(stream(20_000, 500)):
         engine.feed(batch)
         if number % 4 == 3:
             known = set(STORE)

@@ -17,6 +17,7 @@ from betimes.model import PSEUDO, EventBatch
 from betimes.ordering import NEVER, Handed, Ordered, OrderingUnit, SlackPolicy
 from betimes.testing import ReferenceUnit
 from betimes.testing.strategies import cut, disordered
+from tests.engine.material import share
 
 TYPES = ("A", "B", "C", PSEUDO)
 NO_SKEW = 2**62
@@ -208,18 +209,21 @@ def side_by_side(case: Case) -> Iterator[tuple[Answer, Answer]]:
 
 
 @given(cases())
+@share(1)
 def test_any_cut_gives_the_places_the_path_and_the_side_rows_of_single_feeding(case: Case) -> None:
     for expected, got in side_by_side(case):
         assert replace(got, released=[]) == replace(expected, released=[])
 
 
 @given(cases(attenuations=(1.0,)))
+@share(0.5)
 def test_pure_buffering_hands_out_in_the_order_of_single_feeding(case: Case) -> None:
     for expected, got in side_by_side(case):
         assert got == expected
 
 
 @given(cases())
+@share(0.5)
 def test_a_detector_that_goes_back_for_replays_has_seen_what_single_feeding_shows(
     case: Case,
 ) -> None:
@@ -268,6 +272,7 @@ def wanted(case: Case) -> list[int]:
 
 
 @given(cases())
+@share(0.5)
 def test_every_event_is_released_once_and_settled_once_or_rejected(case: Case) -> None:
     unit = case.unit()
     released: list[int] = []
@@ -291,6 +296,7 @@ def test_every_event_is_released_once_and_settled_once_or_rejected(case: Case) -
 
 
 @given(cases(attenuations=(1.0,), far=False))
+@share(0.5)
 @example(Case((Batch((Arrival("A", 5), Arrival("A", 3), Arrival("A", 9)), 1.0),)))
 def test_pure_buffering_without_late_events_gives_the_sorted_stream(case: Case) -> None:
     unit = case.unit()
@@ -309,6 +315,7 @@ def test_pure_buffering_without_late_events_gives_the_sorted_stream(case: Case) 
 
 
 @given(cases(attenuations=(1 / 3, 0.3, 0.0), far=False))
+@share(0.5)
 def test_speculation_without_late_events_settles_in_order_what_a_sort_gives(case: Case) -> None:
     unit = case.unit()
     log: list[int] = []

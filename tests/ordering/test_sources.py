@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.model import TICK, Event, EventBatch, EventError
 from betimes.ordering import NEVER, Ordered, OrderingUnit
 from betimes.testing.strategies import cut, disordered
+from tests.engine.material import share
 from tests.ordering.test_reference import policies
 
 SOURCES = "xyz"
@@ -46,7 +47,7 @@ def facts(answers: list[Ordered]) -> list[Any]:
     return [clock, slack, settled, late, rejected]
 
 
-@settings(max_examples=300)
+@share(0.8)
 @given(
     st.data(), sourced(), policies(), st.sampled_from(["A", "*", None]),
     st.sampled_from([1.0, 0.3, 0.0]), st.sampled_from([20, 150, None]),
@@ -84,7 +85,7 @@ def test_neither_cuts_nor_restarts_show(
         assert [e.ts for e in parts.buffer] == [e.ts for e in whole.buffer]
 
 
-@settings(max_examples=200)
+@share(0.5)
 @given(st.data(), sourced(names="x"), policies(), st.sampled_from([1.0, 0.3, 0.0]))
 def test_a_single_source_is_like_none(
     data: st.DataObject, stream: list[Event], slack: dict[str, Any], attenuation: float
@@ -98,7 +99,7 @@ def test_a_single_source_is_like_none(
     assert one.stats.delays == none.stats.delays
 
 
-@settings(max_examples=200)
+@share(0.5)
 @given(st.data(), sourced(), st.sampled_from(["A", "*"]))
 def test_delays_by_type_are_those_of_the_sources_alone(
     data: st.DataObject, stream: list[Event], clock: str
@@ -117,7 +118,7 @@ def test_delays_by_type_are_those_of_the_sources_alone(
     assert unit.stats.delays == expected
 
 
-@settings(max_examples=200)
+@share(0.5)
 @given(sourced(), st.integers(0, 50), st.sampled_from([30, 2**62]))
 def test_the_bound_is_that_of_the_slowest_source_that_was_heard(
     stream: list[Event], slack: int, quiet: int
@@ -137,7 +138,7 @@ def test_the_bound_is_that_of_the_slowest_source_that_was_heard(
             assert fastest - answer.slack.tolist()[0] == min(count) - slack
 
 
-@settings(max_examples=200)
+@share(0.5)
 @given(st.data(), sourced(), st.sampled_from([1.0, 0.3]))
 def test_nothing_is_late_if_blocks_are_announced(
     data: st.DataObject, stream: list[Event], attenuation: float

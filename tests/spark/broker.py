@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.spark.processes import free_port, running, wait_for
+from tests.spark.processes import JAVA_OPTIONS, free_port, running, wait_for
 
 KAFKA = "3.9.1"
 """The last version whose broker runs with every Java that Spark runs with."""
@@ -115,4 +115,5 @@ def fetch(folder: Path, *packages: tuple[str, str, str, bool]) -> Path:
 
 def java() -> tuple[str, ...]:
     home = os.environ.get("JAVA_HOME")
-    return (str(Path(home) / "bin" / "java") if home else "java",)
+    program = str(Path(home) / "bin" / "java") if home else "java"
+    return (program, *JAVA_OPTIONS.split())

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from betimes import Change, Engine, Event, EventBatch, Hierarchy
 from betimes import spark as bs
 from tests.spark.conftest import session_settings
+from tests.spark.faults import rows as rows_of
 from tests.transactions.consistency import Announced, book, check, ledger, transfer, transfers
 
 SCHEMA = "ts long, type string, payer long, payee long, cents long, seq long"
@@ -46,6 +47,11 @@ def table_of(events: Iterable[Event], first: int = 0) -> pa.Table:
         for number, event in enumerate(events)
     ]
     return pa.Table.from_pylist(rows)
+
+
+COUNT, ROWS = 2_000, 400
+TABLE = table_of(transfers(COUNT, 10, seed=4))
+"""What tests run, and how much of it in a micro-batch."""
 
 
 def read(spark: SparkSession, folder: Path) -> DataFrame:
@@ -102,6 +108,23 @@ def take_all(batches: Iterable[list[Row]]) -> Announced:
     for rows in batches:
         announced.take((row.change_type, json.loads(row.payload)) for row in rows)
     return announced
+
+
+Told = list[tuple[Any, ...]]
+
+
+def told(rows: Any) -> Told:
+    """What is compared to the last number."""
+    return [(row.seq, row.match_id, row.change_type, row.status, row.detected_at) for row in rows]
+
+
+def written(spark: SparkSession, folder: Path) -> list[Row]:
+    """What the sink holds; it adds up after every micro-batch."""
+    rows = rows_of(spark, folder)
+    batches = [list(batch) for _, batch in groupby(rows, key=lambda row: row.batch)]
+    assert len(batches) > COUNT // ROWS - 1
+    assert take_all(batches).taken_back
+    return rows
 
 
 def main() -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Tests run for seconds: optimising hot code, or collecting on several threads, does not pay."""
+
 
 @contextmanager
 def running(

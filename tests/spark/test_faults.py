@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
-import sys
-import threading
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,60 +11,21 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from betimes import spark as bs
 from betimes.spark.query.sinks import FileSink
-from tests.spark.material import (
-    OPTIONS,
-    hierarchy,
-    in_order,
-    read,
-    standing,
-    stream,
-    write_parts,
+from tests.spark import ledger
+from tests.spark.faults import (
+    BATCHES,
+    cut,
+    fresh,
+    rows,
+    run_through_kills,
+    touches_in,
+    victim,
 )
-from tests.spark.processes import kill, running
+from tests.spark.material import standing, write_parts
 
-EVENTS, ROWS = 5_000, 1_000
-BATCHES = EVENTS // ROWS
 BROKEN = (1, 3)
-KILLS = 2
 SEEDS = int(os.environ.get("BETIMES_KILL_SEEDS", "1"))
-"""Each seed takes about half a minute; `BETIMES_KILL_SEEDS=20` looks longer."""
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("faults")
-    write_parts(stream(EVENTS, seed=5), folder / "in", ROWS)
-    return folder
-
-
-def detected(spark: SparkSession, folder: Path) -> DataFrame:
-    return bs.detect(read(spark, folder / "in"), hierarchy(), **OPTIONS)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, source: Path) -> list[Row]:
-    changes = detected(spark, source)
-    out, checkpoint = str(source / "out"), str(source / "checkpoint")
-    with bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run:
-        run.finish()
-    return rows(spark, source)
-
-
-def rows(spark: SparkSession, folder: Path) -> list[Row]:
-    return in_order(spark.read.parquet(str(folder / "out")).collect())
-
-
-def cut(folder: Path) -> list[str]:
-    """Up to where each batch went, as Spark has noted it."""
-    offsets = folder / "checkpoint" / "query" / "offsets"
-    numbers = sorted(int(file.name) for file in offsets.iterdir() if file.name.isdecimal())
-    return [(offsets / str(number)).read_text().splitlines()[-1] for number in numbers]
-
-
-def fresh(source: Path, folder: Path) -> Path:
-    """A folder with the same input."""
-    shutil.copytree(source / "in", folder / "in")
-    return folder
+"""Each seed takes about a minute; `BETIMES_KILL_SEEDS=20` looks longer."""
 
 
 def test_a_batch_is_run_again_after_its_sink_was_written(
@@ -88,72 +44,67 @@ def test_a_batch_is_run_again_after_its_sink_was_written(
     for _ in BROKEN:
         checkpoint = str(folder / "checkpoint")
         run = bs.write(
-            detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
+            touches_in(spark, folder), into=write, checkpoint=checkpoint, available_now=True
         )
         with pytest.raises(bs.RunError, match="the connection was lost"):
             run.wait()
-    run = bs.write(detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True)
+    run = bs.write(touches_in(spark, folder), into=write, checkpoint=checkpoint, available_now=True)
     run.wait()
     run.stop()
     # As if the process had died between the sink's last write and Spark's note of it.
     (folder / "checkpoint" / "query" / "commits" / str(BATCHES - 1)).unlink()
     (folder / "checkpoint" / "query" / "commits" / f".{BATCHES - 1}.crc").unlink(missing_ok=True)
     with bs.write(
-        detected(spark, folder), into=write, checkpoint=checkpoint, available_now=True
+        touches_in(spark, folder), into=write, checkpoint=checkpoint, available_now=True
     ) as run:
         run.finish()
     assert broken == list(BROKEN)
     assert rows(spark, folder) == undisturbed
 
 
-def victim(folder: Path, *options: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """The run, with its JVM, in a process of its own."""
-    command = (sys.executable, "-m", "tests.spark.victim", str(folder), *options)
-    return running(*command, stdout=subprocess.PIPE)
-
-
-def run_and_kill(folder: Path, chance: random.Random, *options: str) -> bool:
-    """Run until some time after a batch has begun; whether it was finished before."""
-    fatal = chance.randrange(1, 4)
-    begun = 0
-    with victim(folder, *options) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("finished"):
-                return True
-            begun += line.startswith("begin")
-            if begun == fatal:
-                timer = threading.Timer(chance.uniform(0, 1.5), kill, [process])
-                timer.start()
-                begun += 1
-    return False
-
-
-def run_through_kills(folder: Path, chance: random.Random, *options: str) -> None:
-    """Run to the end, although the driver is killed a few times."""
-    kills = 0
-    while kills < KILLS and not run_and_kill(folder, chance, *options):
-        kills += 1
-    if kills == KILLS:
-        with victim(folder, *options) as process:
-            assert process.wait(timeout=600) == 0
-
-
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_driver_is_killed_at_random_points(
-    spark: SparkSession, source: Path, undisturbed: list[Row], tmp_path: Path, seed: int
+    spark: SparkSession,
+    source: Path,
+    undisturbed: list[Row],
+    windows_source: Path,
+    windows_undisturbed: list[Row],
+    tmp_path: Path,
+    seed: int,
 ) -> None:
-    """Every second time with adaptive attenuation.
+    """While it runs touches, windows and transactions; every second time with adaptive attenuation.
 
     What is announced early then depends on the load, so only what stands in the end is the same.
     That is so too if a kill came after Spark had looked for files and before it had noted the
     batch: then that batch has never been, and another one is cut, with one file more.
     """
-    chance = random.Random(seed)
-    folder = fresh(source, tmp_path)
     adaptive = seed % 2 == 1
-    run_through_kills(folder, chance, *(["--adaptive"] if adaptive else []))
-    found = rows(spark, folder)
-    assert standing(found) == standing(undisturbed)
-    if not adaptive and cut(folder) == cut(source):
-        assert found == undisturbed
+    sources = {"touches": source, "windows": windows_source}
+    for name, folder in sources.items():
+        fresh(folder, tmp_path / name)
+    write_parts(ledger.TABLE, tmp_path / "ledger" / "in", ledger.ROWS)
+    more = ["--adaptive"] if adaptive else []
+    run_through_kills(tmp_path, random.Random(seed), *sources, "ledger", *more)
+    for (name, folder), told in zip(
+        sources.items(), (undisturbed, windows_undisturbed), strict=True
+    ):
+        found = rows(spark, tmp_path / name)
+        assert standing(found) == standing(told)
+        if not adaptive and cut(tmp_path / name) == cut(folder):
+            assert found == told
+    transfers = ledger.written(spark, tmp_path / "ledger")
+    if not adaptive and len(cut(tmp_path / "ledger")) == ledger.COUNT // ledger.ROWS:
+        assert ledger.told(transfers) == ledger.told(ledger.run_locally(ledger.TABLE, ledger.ROWS))
+
+
+def test_processes_are_killed_in_the_middle_of_a_window(
+    spark: SparkSession, windows_source: Path, windows_undisturbed: list[Row], tmp_path: Path
+) -> None:
+    """One of an instance, which the engine replaces, and a Python worker, which Spark replaces."""
+    folder = fresh(windows_source, tmp_path / "windows")
+    times = sorted({row.ts for row in windows_undisturbed if row.type == "high"})
+    deadly = [str(times[len(times) * share // 10]) for share in (4, 7)]
+    with victim(tmp_path, "windows", "--master", "local[2,4]", "--deadly", *deadly) as process:
+        assert process.wait(timeout=600) == 0
+    assert all((folder / each).exists() for each in deadly), "nobody was killed"
+    assert rows(spark, folder) == windows_undisturbed

@@ -14,9 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from betimes import spark as bs
 from betimes.engine import CheckpointError
 from betimes.spark.query.sinks import FileSink
-from tests.spark.test_faults import detected, fresh, rows, source, undisturbed
-
-__all__ = ["source", "undisturbed"]  # fixtures
+from tests.spark.faults import fresh, rows, touches_in
 
 FULL_AT = 2
 
@@ -66,12 +64,12 @@ def test_the_disk_is_full_at_checkpoint_time(
 
     checkpoint = str(small_disk / "checkpoint")
     for _ in range(2):  # the second time it is still full
-        changes = detected(spark, folder)
+        changes = touches_in(spark, folder)
         run = bs.write(changes, into=write, checkpoint=checkpoint, available_now=True)
-        with pytest.raises(bs.RunError, match=r"the disk is full.*Free space and start again"):
+        with pytest.raises(bs.RunError, match=r"the disk .* full.*Free space and start again"):
             run.wait()
     filled[0].unlink()
-    changes = detected(spark, folder)
+    changes = touches_in(spark, folder)
     with bs.write(changes, into=write, checkpoint=checkpoint, available_now=True) as run:
         run.finish()
     assert rows(spark, folder) == undisturbed
@@ -83,4 +81,6 @@ def test_the_disk_is_full_from_the_beginning(
     (small_disk / "checkpoint").mkdir()
     fill(small_disk)
     with pytest.raises(CheckpointError, match=r"No space left.*free space"):
-        bs.write(detected(spark, source), format="noop", checkpoint=str(small_disk / "checkpoint"))
+        bs.write(
+            touches_in(spark, source), format="noop", checkpoint=str(small_disk / "checkpoint")
+        )

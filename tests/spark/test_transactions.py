@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import time
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 import betimes as bt
 from betimes import spark as bs
 from betimes.parallel import ShippingError
-from tests.spark.cluster import cluster
+from tests.spark import faults
 from tests.spark.ledger import (
+    ROWS,
+    TABLE,
     CheckedSink,
     Fatal,
+    Told,
     detected,
     read,
     run_locally,
     table_of,
-    take_all,
+    told,
+    written,
 )
-from tests.spark.material import defined_in_the_script, in_order, write_parts
-from tests.spark.processes import kill
+from tests.spark.material import defined_in_the_script, write_parts
 from tests.spark.short_logs import short_ledger
-from tests.spark.test_faults import cut, run_and_kill, victim
 from tests.spark.test_volumes import volumes
 from tests.transactions.consistency import ledger, transfers
-
-COUNT, ROWS, ACCOUNTS = 2_000, 400, 10
-TABLE = table_of(transfers(COUNT, ACCOUNTS, seed=4))
-Told = list[tuple[Any, ...]]
-
-
-def told(rows: Any) -> Told:
-    return [(row.seq, row.match_id, row.change_type, row.status, row.detected_at) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -57,22 +49,7 @@ def operator(execute: Any, **options: Any) -> bt.Hierarchy:
 
 def run(spark: SparkSession, folder: Path, hierarchy: bt.Hierarchy, *, ends: bool = True) -> None:
     """Take what is in FOLDER/in."""
-    changes = detected(spark, folder, hierarchy)
-    out, checkpoint = str(folder / "out"), str(folder / "checkpoint")
-    with bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run:
-        if ends:
-            run.finish()
-        else:
-            run.wait()
-
-
-def written(spark: SparkSession, folder: Path) -> list[Row]:
-    """What the sink holds; it adds up after every micro-batch."""
-    rows = in_order(spark.read.parquet(str(folder / "out")).collect())
-    batches = [list(batch) for _, batch in groupby(rows, key=lambda row: row.batch)]
-    assert len(batches) > COUNT // ROWS - 1
-    assert take_all(batches).taken_back
-    return rows
+    faults.run(detected(spark, folder, hierarchy), folder, ends=ends)
 
 
 @pytest.mark.parametrize(
@@ -143,29 +120,6 @@ def test_a_worker_process_of_a_slot_dies(spark: SparkSession, tmp_path: Path, al
     fatal = Fatal(tmp_path / "mark", pool=True)
     run(spark, tmp_path, operator(fatal, workers=2, predictor="always"))
     assert (tmp_path / "mark").exists()
-    assert told(written(spark, tmp_path)) == alone
-
-
-def test_the_driver_is_killed(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
-    write_parts(TABLE, tmp_path / "in", ROWS)
-    killed = not run_and_kill(tmp_path, random.Random(3), "--ledger")
-    with victim(tmp_path, "--ledger") as process:
-        assert not killed or process.wait(timeout=600) == 0
-    rows = written(spark, tmp_path)
-    # If the kill came before Spark had noted a batch, it may have cut another one.
-    if len(cut(tmp_path)) == COUNT // ROWS:
-        assert told(rows) == alone
-
-
-def test_a_worker_of_a_cluster_is_killed(spark: SparkSession, tmp_path: Path, alone: Told) -> None:
-    write_parts(TABLE, tmp_path / "in", ROWS)
-    options = ("--ledger", "--master")
-    with cluster(tmp_path) as here, victim(tmp_path, *options, here.address) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("end 1"):
-                kill(here.workers[0])
-        assert process.wait() == 0
     assert told(written(spark, tmp_path)) == alone
 
 

@@ -17,6 +17,7 @@ import traceback
 from betimes.model import Event
 from betimes.testing.transacting import transact
 from betimes.transactions.predictors import Choice, horizon
+from tests.engine.progress import shown
 from tests.transactions.material import execute, payload_of
 from tests.transactions.test_book import check, events_of
 
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=20_000)
     options = parser.parse_args(arguments)
     began, executions = time.monotonic(), 0
-    for number in range(options.first, options.first + options.runs):
+    for number in shown(range(options.first, options.first + options.runs), "runs"):
         try:
             executions += one_run(number)
         except Exception:  # noqa: BLE001 - whatever goes wrong, the number is what matters

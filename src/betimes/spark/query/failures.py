@@ -26,6 +26,12 @@ def reason(text: str) -> str:
             "the disk is full: a batch could not be stored. Free space and start again: the "
             "run resumes after the last complete batch"
         )
+    if "EOFError" in text and "_receive_proto_message" in text:
+        # What stores the state has stopped; only its own messages, on stderr, say why.
+        return (
+            "a batch could not be stored, and Spark says why only on stderr; the disk may be full. "
+            "Free space and start again: the run resumes after the last complete batch"
+        )
     missing = re.search(r"[Ff]ailed to find (?:the )?data source: (\w+)", text)
     if missing is not None:
         return _missing_package(missing[1])
