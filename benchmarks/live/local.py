@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.live.course import Course, Moment
-from benchmarks.live.schedule import Phase, Schedule, hierarchy
+from benchmarks.live.schedule import Fiftieth, Idle, Phase, Schedule, hierarchy
 from benchmarks.racing import resident_bytes
 from betimes import Engine
 from betimes.model.change import ChangeBatch
@@ -17,9 +17,9 @@ TICK = 0.02
 """Seconds between two batches, unless there is a whole batch already."""
 
 
-def engine_of(attenuation: float | str) -> Engine:
+def engine_of(attenuation: float | str, detector: type[Fiftieth] = Fiftieth) -> Engine:
     """An engine that says which key a result belongs to, as those on Spark do."""
-    return Engine(hierarchy(), by="key", attenuation=attenuation)
+    return Engine(hierarchy(detector), by="key", attenuation=attenuation)
 
 
 def capacity() -> float:
@@ -68,7 +68,7 @@ def run(name: str, schedule: Schedule, attenuation: float | str) -> tuple[Course
 
 def truth(schedule: Schedule, fed: int) -> set[str]:
     """The results of these events without any hurry."""
-    engine, standing = engine_of(1.0), set[str]()
+    engine, standing = engine_of(1.0, Idle), set[str]()
     for low in range(0, fed, MOST):
         _fold(engine.feed(schedule.batch(low, min(fed, low + MOST))), standing)
     _fold(engine.finish(), standing)

@@ -16,7 +16,7 @@ TYPES = ("A", "B")
 KEYS = 8
 LATEST = 200_000
 """Microseconds by which an event may be late."""
-WORK = 100
+WORK = 1_000
 """How many numbers a detector adds up per event, so that handling events is what takes time."""
 
 
@@ -29,9 +29,10 @@ class Phase:
 
 
 class Schedule:
-    """The arrivals of a stream; every fifth event is up to 200 ms late."""
+    """The arrivals of a stream; every fifth event is up to 200 ms late, if not said otherwise."""
 
-    def __init__(self, phases: Sequence[Phase]) -> None:
+    def __init__(self, phases: Sequence[Phase], latest: int = LATEST) -> None:
+        self._latest = latest
         self.phases = tuple(phases)
         self.seconds = sum(phase.seconds for phase in phases)
         self._times = np.cumsum([0.0, *(phase.seconds for phase in phases)])
@@ -55,7 +56,7 @@ class Schedule:
         """Times, types and keys of these events."""
         numbers = np.arange(low, high)
         late = numbers % 5 == 0
-        delays = np.where(late, numbers * 7_919 % LATEST, 0)
+        delays = np.where(late, numbers * 7_919 % self._latest, 0)
         ts = (1e6 * self.times(low, high)).astype(np.int64) + 10**9 - delays
         return ts, late.astype(np.int64), numbers // 5 % KEYS
 
@@ -77,15 +78,22 @@ class Fiftieth:
 
     n: int = 0
     order: int = 0
+    work = WORK
 
     def on_event(self, event: Event) -> Event | None:
         self.n += 1
-        sum(range(WORK))
+        sum(range(self.work))
         self.order = (31 * self.order + event.ts) % 1_000_003
         return Event("fiftieth", event.ts, {"order": self.order}) if self.n % 50 == 0 else None
 
 
-def hierarchy() -> Hierarchy:
+class Idle(Fiftieth):
+    """The same results, without the work."""
+
+    work = 0
+
+
+def hierarchy(detector: type[Fiftieth] = Fiftieth) -> Hierarchy:
     found = Hierarchy(clock="A")
-    found.add(Fiftieth, on=TYPES, emits="fiftieth", by="key")
+    found.add(detector, on=TYPES, emits="fiftieth", by="key", name="fiftieth")
     return found

@@ -41,9 +41,11 @@ Readings = dict[str, dict[str, str]]
 Found = tuple[Readings, list[Target]]
 PAPERS_MEMORY = {"buffering": 1.12, "adaptive": 14.85, "attenuation 0": 21.1}
 """Megabytes per detector, speculation, section 5.3."""
-SHORT = 3.0
-"""Minutes of the match for which retraction is counted without waiting."""
-LENGTHS = (0.1, 0.01, 0.002)
+SHORT = 5.0
+"""Minutes of the match for which retraction is counted at the same attenuation."""
+EQUAL = (0.5, 0.0)
+"""The attenuations at which techniques of retraction are compared."""
+LENGTHS = (0.1, 0.01, 0.002, 0.0005)
 """Seconds per batch."""
 LENGTHS_SECONDS = 6.0
 """Seconds of the match that are cut into batches of different lengths."""
@@ -133,13 +135,14 @@ class Experiments:
         return {"Memory": rows}, targets
 
     def retraction(self) -> Found:
-        """Adaptive as in the papers; and without waiting, where there is more to take back."""
+        """Adaptive as in the papers; and with the same attenuation for both techniques."""
         readings: Readings = {}
         targets: list[Target] = []
-        runs = (("adaptive", self.minutes), (0.0, min(self.minutes, SHORT)))
-        for attenuation, minutes in runs:
+        for attenuation in ("adaptive", *EQUAL):
+            adaptive = attenuation == "adaptive"
+            minutes = self.minutes if adaptive else min(self.minutes, SHORT)
             found = speculating.retraction(minutes, attenuation=attenuation)
-            mode = attenuation if attenuation == "adaptive" else f"attenuation {attenuation:g}"
+            mode = "adaptive" if adaptive else f"attenuation {attenuation}"
             readings[f"Retraction over {minutes:g} minutes, {mode}"] = {
                 name: f"{_counts(each.touched)}; mean attenuation {each.attenuation:.2f}; latency "
                 f"of passes {each.latency:.0f} ms; CPU load {each.load:.0%}"

@@ -44,6 +44,7 @@ def _style(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#eeeeee")
+    axes.set_axisbelow(True)
 
 
 def latency(traces: Mapping[str, Trace], path: Path) -> None:
@@ -64,17 +65,16 @@ def latency(traces: Mapping[str, Trace], path: Path) -> None:
 
 def adaptation(trace: Trace, seconds: float, path: Path) -> None:
     """Speculation, figure 11."""
-    title = "Adaptation of the attenuation, with a burst of positions"
-    figure, axes = _canvas(title, "time [s]", "attenuation, busy factor")
+    figure, axes = _canvas("Adaptation", "time [s]", "attenuation, busy factor")
+    axes.axvspan(*BURST, color="#e4e4e4", label="burst of positions")
     axes.axhspan(0.8, 0.9, color="#f3e3d3", label="target zone")
-    axes.axvspan(*BURST, color="#eeeeee", label="burst")
     axes.step(trace.times, trace.attenuation, where="post", color="#0072B2", linewidth=2,
-              label="attenuation, mean of all detectors")  # fmt: skip
+              label="attenuation, mean")  # fmt: skip
     axes.step(trace.times, trace.busy, where="post", color="#D55E00", linestyle="--",
               label="busy factor")  # fmt: skip
     axes.set_xlim(0, seconds)
-    axes.set_ylim(0, 1.15)
-    axes.legend(frameon=False, ncols=2, loc="upper right")
+    axes.set_ylim(0, 1.05)
+    axes.legend(frameon=False, ncols=4, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path)
 
 

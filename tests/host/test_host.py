@@ -14,7 +14,7 @@ from betimes import Event, Hierarchy
 from betimes.engine import CheckpointError, EngineOptions
 from betimes.host import Columns, Host, Setup, Tally
 from betimes.host.folder import CheckpointFolder, put
-from betimes.host.log import Entry, Head, LoggedHost, first_head, read_head
+from betimes.host.log import ALONE, Around, Entry, Head, LoggedHost, first_head, read_head
 from betimes.host.tally import finals_of
 from betimes.model.change import LATE, REJECTED
 from betimes.model.codec import sealed
@@ -200,6 +200,33 @@ def test_an_adaptive_slot_speculates_when_it_has_time(order: str) -> None:
     assert deletes(rows) > deletes(patient)
     eager = users.through_host(setup(order=order, attenuation=0.0), tables(4_000, bad=False))
     assert deletes(rows) <= deletes(eager)
+
+
+@pytest.mark.parametrize(
+    ("around", "busy"),
+    [
+        (Around(elapsed=1.0, interval=2.0), 0.5),
+        (Around(elapsed=1.9, interval=2.0), 0.95),
+        (Around(elapsed=5.0, interval=2.0), 1.0),
+        (Around(elapsed=0.3, interval=0.0, floor=0.2), 1 / 3),
+        (Around(elapsed=4.0, interval=0.0, floor=0.2), 0.95),
+        (Around(busy=0.7, elapsed=1.0, interval=2.0), 0.7),
+        (Around(), 0.0),
+    ],
+)
+def test_a_batch_that_takes_too_long_already_is_the_last_one_that_speculates(
+    around: Around, busy: float
+) -> None:
+    given, clock = setup(), Clock()
+    identity = given.identity()
+    host, head = LoggedHost(given, identity, slot=0, clock=clock), first_head(identity)
+    for number, table in enumerate(tables(1_000, 200, bad=False)):
+        clock.now += 1.0
+        entry = Entry(head.batches, head.attenuation, [users.as_bytes(table)])
+        head = host.feed(head, entry, around if number == 4 else ALONE).head
+    assert number == 4
+    assert host.busy_factor == pytest.approx(busy)
+    assert (head.attenuation == 1.0) == (busy > 0.9)
 
 
 def deletes(rows: Rows) -> int:

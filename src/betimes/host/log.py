@@ -18,7 +18,9 @@ whatever happened to that, and gives the same rows. The attenuation does depend 
 is decided after each batch for the next one, and stored with that one in the log.
 
 The load is how long the host works, against the time from one batch to the next. What shares the
-processor with it, or waits for it, is known only outside; see `Around`.
+processor with it, or waits for it, is known only outside; see `Around`. That tells how busy all of
+it was with the batch before, and since when it has been at work on this one: if that is too long
+already, the next batch need not wait until it is told so.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import inf
 
 import msgspec
 import pyarrow as pa
@@ -93,6 +96,17 @@ class Around(msgspec.Struct, frozen=True):
     """The busy factor of all that the host is a part of; 0 if it is not known."""
     sharing: float = 1.0
     """How many hosts share a processor, and take turns."""
+    elapsed: float = 0.0
+    """How many seconds the batch had taken outside when the host got it."""
+    interval: float = inf
+    """Seconds between two batches that are in time."""
+    floor: float = 0.0
+    """Seconds of a batch that do not count as work, because an empty one takes them, too."""
+
+    def so_far(self, seconds: float) -> float:
+        """The busy factor if the batch ended now, this long after the host got it."""
+        took = self.elapsed + seconds
+        return max(0.0, took - self.floor) / max(took, self.interval, 0.001)
 
 
 class Base(msgspec.Struct, tag="base"):
@@ -148,6 +162,8 @@ class LoggedHost:
         self._base: tuple[bytes, frozenset[bytes]] = b"", frozenset()
         """The digest of the last base that it knows of, and which volumes belong to it."""
         self._attenuation: float | None = None
+        self.busy_factor = 0.0
+        """That of all that the host is a part of, as it was judged after the last batch."""
 
     @property
     def engine(self) -> Engine:
@@ -223,11 +239,14 @@ class LoggedHost:
     def _steer(self, attenuation: float, began: float, ended: float, around: Around) -> float:
         """The attenuation for the next batch: as low as the time between batches allows."""
         before, self._began = self._began, began
-        if not self.adaptive or before is None or began <= before:
+        if before is None or began <= before:
+            return attenuation
+        own = around.sharing * (ended - began) / (began - before)
+        self.busy_factor = min(1.0, max(own, around.busy, around.so_far(ended - began)))
+        if not self.adaptive:
             return attenuation
         self._steering.value = attenuation
-        own = (ended - began) / (began - before)
-        self._steering.steer(max(own * around.sharing, around.busy))
+        self._steering.steer(self.busy_factor)
         return self._steering.value
 
 

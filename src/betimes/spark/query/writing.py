@@ -167,7 +167,9 @@ def _start(
     available_now: bool,
 ) -> StreamingQuery:
     rows = published(changes, changes)
-    load = TriggerLoad(paced=every is not None or bool(job.idle))
+    # A query that has to notice silence must look now and then, but not all the time.
+    look = min(job.idle * 1000 // 2, LOOK) if every is None else microseconds(every, "every")
+    load = TriggerLoad(every=look / 1e6)
     tells = job.adaptive and not is_remote(changes)
 
     def take(rows: DataFrame, batch: int) -> None:
@@ -183,8 +185,6 @@ def _start(
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif every is not None or job.idle:
-        # A query that has to notice silence must look now and then, but not all the time.
-        look = min(job.idle * 1000 // 2, LOOK) if every is None else microseconds(every, "every")
         milliseconds = max(1, look // 1000)
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
     session, idle = changes.sparkSession, bool(job.idle)

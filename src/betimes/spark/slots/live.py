@@ -35,4 +35,5 @@ class LiveEngine(LoggedHost):
     def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
         fed = super().feed(head, entry, around)
-        return replace(fed, changes=self._teller.told(fed.changes, self.engine, entry.seen))
+        changes = self._teller.told(fed.changes, self.engine, entry.seen, self.busy_factor)
+        return replace(fed, changes=changes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from betimes.host.log import Around, Entry, Head, Rebase, first_head, read_head
+from betimes.host.log import Entry, Head, Rebase, first_head, read_head
 from betimes.model.fitting import stored
 from betimes.spark.intake.packing import STREAM, in_order, put_back
 from betimes.spark.intake.routing import slot_of
@@ -84,7 +84,7 @@ class Slot:
         seen = sum(stream.seen for stream in streams)
         entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
         name = key_of(job.identity.digest, slot)
-        around = Around(*told())
+        around = told()
         fed = _alive.feed(name, head, entry, around)
         if fed is None:
             live = self._build(slot, None if note is None else head)

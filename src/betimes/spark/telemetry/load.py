@@ -13,7 +13,10 @@ had, the factor is 1: the size of micro-batches is limited, and the query is beh
 
 Nothing of this affects a micro-batch itself. A worker uses the factor to choose the attenuation of
 the *next* one, which is stored with the state. So a micro-batch that runs again gives the same
-rows.
+rows. Told like this, an overload would be known only in the second micro-batch that has it, for the
+third. So the driver also tells when the current one began: a slot that is done with it sees for how
+long it has run, and if that is too long already, the next one is handled with attenuation 1. Clocks
+of driver and workers must agree for that, to a small part of the interval.
 """
 
 from __future__ import annotations
@@ -24,15 +27,21 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+
+from betimes.host.log import ALONE, Around
 
 BUSY = "spark.betimes.busy"
 """The setting with the busy factor of the query."""
 
 SHARING = "spark.betimes.sharing"
 """The setting with the number of slots that share a core."""
+
+TRIGGER = "spark.betimes.trigger"
+"""The setting with the current micro-batch: when it began, its interval, and its floor; seconds."""
 
 MOST_FLOOR = 1.0
 """Seconds. No empty micro-batch takes longer, however busy the query was from its beginning."""
@@ -44,10 +53,11 @@ _BEFORE = ("latestOffset", "getOffset", "getBatch", "queryPlanning", "walCommit"
 class TriggerLoad:
     """The busy factor of a query, as its micro-batches follow each other."""
 
-    def __init__(self, *, paced: bool, clock: Callable[[], float] = time.time) -> None:
-        self._paced = paced
+    def __init__(self, *, every: float = 0.0, clock: Callable[[], float] = time.time) -> None:
+        """`every` is the interval, in seconds; 0 if micro-batches follow each other."""
+        self._every = every
         self._clock = clock
-        self._floor = MOST_FLOOR
+        self._floor = 0.0 if every else MOST_FLOOR
         self.query: StreamingQuery | None = None
         """The query, once it was started."""
 
@@ -57,9 +67,12 @@ class TriggerLoad:
             return
         progress = self.query._jsq.lastProgress()  # PySpark's own would ask the JVM for every field
         if progress is not None:
-            factor = self.factor(msgspec.json.decode(progress.json()))
+            report = msgspec.json.decode(progress.json())
+            factor = self.factor(report)
             if factor is not None:
                 session.conf.set(BUSY, f"{factor:.3f}")
+                began = self._clock() - _before(report)
+                session.conf.set(TRIGGER, f"{began:.3f} {self._every:.3f} {self._floor:.3f}")
 
     def factor(self, progress: Mapping[str, Any]) -> float | None:
         """The busy factor, from the report on the last micro-batch; None if it tells nothing."""
@@ -67,15 +80,17 @@ class TriggerLoad:
         if "addBatch" not in parts:
             return None
         took = parts["triggerExecution"] / 1000
-        before = sum(parts.get(part, 0) for part in _BEFORE) / 1000
         began = datetime.fromisoformat(progress["timestamp"]).timestamp()
-        interval = max(self._clock() - before - began, took, 0.001)
+        interval = max(self._clock() - _before(progress) - began, took, 0.001)
+        self._floor = min(self._floor, took)
         if backlog(progress) > progress["numInputRows"]:
             return 1.0
-        if not self._paced:
-            self._floor = min(self._floor, took)
-            took -= self._floor
-        return float(took / interval)
+        return float((took - self._floor) / interval)
+
+
+def _before(progress: Mapping[str, Any]) -> float:
+    """How many seconds a micro-batch took before its rows were handled."""
+    return float(sum(progress["durationMs"].get(part, 0) for part in _BEFORE)) / 1000
 
 
 def backlog(progress: Mapping[str, Any]) -> float:
@@ -96,9 +111,15 @@ def _numbers(offset: Any, place: str = "") -> dict[str, float]:
     return {place: offset} if isinstance(offset, int | float) else {}
 
 
-def told() -> tuple[float, float]:
-    """In a worker: the busy factor of the query (0 if unknown), and how many slots share a core."""
+def told(clock: Callable[[], float] = time.time) -> Around:
+    """In a worker: what the driver has told about the load of the query."""
     task = TaskContext.get()
     if task is None:
-        return 0.0, 1.0
-    return float(task.getLocalProperty(BUSY) or 0.0), float(task.getLocalProperty(SHARING) or 1.0)
+        return ALONE
+    busy, sharing = task.getLocalProperty(BUSY), task.getLocalProperty(SHARING)
+    around = Around(float(busy or 0.0), float(sharing or 1.0))
+    trigger = task.getLocalProperty(TRIGGER)
+    if not trigger:
+        return around
+    began, interval, floor = map(float, trigger.split())
+    return replace(around, elapsed=max(0.0, clock() - began), interval=interval, floor=floor)

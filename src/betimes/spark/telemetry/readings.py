@@ -56,16 +56,19 @@ class Teller:
         self._clock = clock
         self._due = clock()
 
-    def told(self, changes: pa.Table, engine: Engine, rows: int) -> pa.Table:
-        reading = SlotReading(self._slot, rows, Tally.of(changes), self._readings(engine))
+    def told(self, changes: pa.Table, engine: Engine, rows: int, busy: float) -> pa.Table:
+        """The changes and the report; `busy` is the busy factor of the query."""
+        reading = SlotReading(self._slot, rows, Tally.of(changes), self._readings(engine, busy))
         row = {SLOT: self._slot, "change_type": READINGS, "payload": _text(reading)}
         return pa.concat_tables([changes, pa.Table.from_pylist([row], schema=changes.schema)])
 
-    def _readings(self, engine: Engine) -> list[DetectorStats] | None:
+    def _readings(self, engine: Engine, busy: float) -> list[DetectorStats] | None:
         began = self._clock()
         if began < self._due:
             return None
-        readings = together(engine.stats.values())
+        # An engine sees itself alone; here, the loop is the query.
+        replace = msgspec.structs.replace
+        readings = together(replace(each, busy_factor=busy) for each in engine.stats.values())
         ended = self._clock()
         self._due = ended + max(LEAST_PAUSE, (ended - began) / SHARE)
         return readings
