@@ -1,4 +1,4 @@
-"""What happens when there is too much to do: `python -m benchmarks.live [--quick] [--spark]`.
+"""What happens when there is too much to do: `python -m benchmarks.live [PART ...] [--spark]`.
 
 A stream that arrives by the wall clock, as fast as it says, whether the engine keeps up or not. The
 detector does some work per event. First, what attenuation 1 can handle without a pause is measured:
@@ -7,7 +7,7 @@ the *capacity*. Then:
 * *Burst*: 15 % of the capacity, ten times that for 5 seconds, and 15 % again.
 * *Overload*: 15 % of the capacity, then twice the capacity for three minutes.
 
-Each runs with adaptive attenuation; the first 30 s of the overload also with attenuation 1, to
+Each runs with adaptive attenuation; the first 20 s of the overload also with attenuation 1, to
 compare how much is handled. *Lag* is how long the newest event had waited when its batch was done.
 Final results must be those of the same events fed without any hurry. In this process, an overload
 ends with its schedule; on Spark, everything is read in the end, so it takes about twice as long.
@@ -31,13 +31,16 @@ from benchmarks.live.schedule import Phase, Schedule
 from benchmarks.racing import Target
 from betimes.model import readable
 
-COMPARED = 30.0
+PARTS = ("burst", "overload")
+PARTS_HELP = "what to run: burst, overload; both by default"
+COMPARED = 20.0
 """Seconds of overload with attenuation 1: what it handles does not change any more."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help=PARTS_HELP)
     parser.add_argument("--seconds", type=float, default=180.0, help="length of the overload")
     parser.add_argument("--calm", type=float, default=20.0, help="before and after the burst")
     parser.add_argument("--quick", action="store_true", help="a quick check, not a measurement")
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     calm, overload = (3.0, 5.0) if options.quick else (options.calm, options.seconds)
     where = "Spark" if options.spark else "this process"
     with on_spark() if options.spark else nullcontext(Live(local.capacity, local.run)) as live:
-        rows, targets, courses = measure(live, calm, overload)
+        rows, targets, courses = measure(live, options.parts or PARTS, calm, overload)
     console = Console(highlight=False)
     table = Table("reading", "value", title=f"Too much to do, in {where}")
     for name, value in rows.items():
@@ -80,21 +83,37 @@ def on_spark() -> Iterator[Live]:
 Measured = tuple[dict[str, str], list[Target], dict[str, dict[str, Course]]]
 
 
-def measure(live: Live, calm: float, overload: float) -> Measured:
-    """Burst and overload."""
+def measure(live: Live, parts: Sequence[str], calm: float, overload: float) -> Measured:
+    """The capacity, and what happens beyond it."""
     say("capacity")
     most = live.capacity()
+    rows, targets, courses = {"capacity": rate(most)}, list[Target](), {}
+    if "burst" in parts:
+        more, courses["burst"] = measure_burst(live, most, calm)
+        rows |= more
+        say("".join(f"  {name}: {value}\n" for name, value in rows.items()))
+    if "overload" in parts:
+        more, targets, courses["overload"] = measure_overload(live, most, calm, overload)
+        rows |= more
+    return rows, targets, courses
+
+
+def measure_burst(live: Live, most: float, calm: float) -> tuple[dict[str, str], dict[str, Course]]:
     burst = Schedule([Phase(calm, 0.15 * most), Phase(5, 1.5 * most), Phase(calm, 0.15 * most)])
     bursting = checked(live, "adaptive", burst, "adaptive")
-    rows = {"capacity": rate(most)} | told_of_burst(bursting, calm)
-    say("".join(f"  {name}: {value}\n" for name, value in rows.items()))
+    return told_of_burst(bursting, calm, burst.arrived(calm)), {"adaptive": bursting}
+
+
+def measure_overload(
+    live: Live, most: float, calm: float, overload: float
+) -> tuple[dict[str, str], list[Target], dict[str, Course]]:
     flood = Schedule([Phase(calm, 0.15 * most), Phase(overload, 2 * most)])
     drowning = checked(live, "adaptive", flood, "adaptive")
     short = Schedule([Phase(calm, 0.15 * most), Phase(min(overload, COMPARED), 2 * most)])
     buffering = checked(live, "attenuation 1", short, 1.0)
     share = drowning.pace(calm) / buffering.pace(calm)
-    rows |= {
-        "overload: attenuation 1 after": backed_off(drowning, calm),
+    rows = {
+        "overload: attenuation 1 after": backed_off(drowning, calm, flood.arrived(calm)),
         "overload: handled, adaptive": rate(drowning.pace(calm)),
         "overload: handled, attenuation 1": rate(buffering.pace(calm)),
         "overload: computing per event, both": ", ".join(
@@ -103,11 +122,7 @@ def measure(live: Live, calm: float, overload: float) -> Measured:
         "overload: resident before, at most": resident_of(drowning, calm),
     }  # fmt: skip
     targets = [Target("throughput in overload, against attenuation 1", 0.9, share)]
-    courses = {
-        "burst": {"adaptive": bursting},
-        "overload": {"adaptive": drowning, "attenuation 1": buffering},
-    }
-    return rows, targets, courses
+    return rows, targets, {"adaptive": drowning, "attenuation 1": buffering}
 
 
 def checked(live: Live, name: str, schedule: Schedule, attenuation: float | str) -> Course:
@@ -124,14 +139,14 @@ def say(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def told_of_burst(course: Course, calm: float) -> dict[str, str]:
-    """What a burst did: when it was noticed, and how things came back."""
+def told_of_burst(course: Course, calm: float, first: int) -> dict[str, str]:
+    """What a burst, which begins with event `first`, did, and how things came back."""
     before, end = course.during(calm / 2, calm), calm + 5
     usual = max((m.lag for m in before), default=0.0)
     back = course.back_after(end, usual)
     return {
         "burst: attenuation before": f"{before[-1].attenuation:.2f}" if before else "-",
-        "burst: attenuation 1 after": backed_off(course, calm),
+        "burst: attenuation 1 after": backed_off(course, calm, first),
         "burst: largest lag before, and in all": (
             f"{seconds(usual)}, {seconds(max(m.lag for m in course.moments))}"
         ),
@@ -147,11 +162,13 @@ def told_of_burst(course: Course, calm: float) -> dict[str, str]:
     }
 
 
-def backed_off(course: Course, since: float) -> str:
-    """When attenuation was 1, and in which batch: on Spark, each is a span."""
+def backed_off(course: Course, since: float, first: int) -> str:
+    """When attenuation was 1, and in which batch with too much in it: on Spark, each is a span."""
     after = course.backed_off_after(since)
-    count = 0 if after is None else len(course.during(since, since + after)) + 1
-    return f"{seconds(after)}, batch {count}" if count else "-"
+    if after is None:
+        return "-"
+    batches = [m for m in course.during(since, since + after) if m.fed > first]
+    return f"{seconds(after)}, batch {len(batches) + 1}"
 
 
 def resident_of(course: Course, calm: float) -> str:

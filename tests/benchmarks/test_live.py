@@ -8,7 +8,7 @@ from subprocess import PIPE
 
 import pytest
 from benchmarks.live import local
-from benchmarks.live.__main__ import Live, checked
+from benchmarks.live.__main__ import PARTS, Live, checked, measure
 from benchmarks.live.course import Course, Moment
 from benchmarks.live.memory import workers
 from benchmarks.live.schedule import Phase, Schedule
@@ -46,6 +46,24 @@ def test_what_came_back_and_when() -> None:
     assert course.back_after(6.0, 0.1) is None
     assert course.pace(1.0) == 10.0
     assert course.cost(1.0, 4.0) == 0.05
+
+
+def made_up(name: str, schedule: Schedule, _: float | str) -> tuple[Course, set[str]]:
+    """A batch per second; the second one after the burst began is handled with attenuation 1."""
+    course = Course(name)
+    for second in range(1, round(schedule.seconds) + 1):
+        fed, value = schedule.arrived(second), 1.0 if second > 5 else 0.5
+        course.moments.append(Moment(second - 0.5, fed, 0.1, value, 0.9, 0.2, 10**6, second / 10))
+    return course, local.truth(schedule, schedule.events)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_part_tells(part: str) -> None:
+    rows, targets, courses = measure(Live(lambda: 100.0, made_up), [part], 4.0, 3.0)
+    assert rows[f"{part}: attenuation 1 after"] == "1.5 s, batch 2"
+    assert all(name.startswith(part) for name in rows if name != "capacity")
+    assert [target.got for target in targets] == [1.0] * (part == "overload")
+    assert list(courses) == [part]
 
 
 def test_a_schedule_says_what_arrives_when() -> None:
