@@ -1,9 +1,11 @@
-"""Heavy transactions on Spark, with worker processes: `python -m benchmarks.spark_transactions`.
+"""Heavy transactions on Spark, on several cores: `python -m benchmarks.spark_transactions`.
 
-Tasks of 5 ms without conflicts, one slot, on this machine. Spark gives each of its tasks as many
+Tasks of 5 ms without conflicts, one slot. On this machine, Spark gives each of its tasks as many
 cores as there are (`spark.task.cpus`), so the operator with `workers="auto"` starts that many
-processes. Compared with the same operator with `workers=1` by the median time of a micro-batch,
-without the first ones, in which processes start. Rounds alternate.
+processes. With `--master` and the address of a cluster, a task has one core, and transactions run
+ahead where the rows are read: in two tasks, because a micro-batch has two files. Compared with the
+same operator with `workers=1` by the median time of a micro-batch, without the first ones, in which
+processes start and costs are learned. Rounds alternate.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ SKIP = 3
 
 
 def write(folder: Path, batches: int, rows: int) -> Path:
-    """A file for each micro-batch."""
+    """Some files with so many rows each."""
     events, began = touching(batches * rows, 0.0), time.time() - 3600
     folder.mkdir()
     for number in range(batches):
@@ -50,13 +52,15 @@ def write(folder: Path, batches: int, rows: int) -> Path:
     return folder
 
 
-def run(spark: SparkSession, files: Path, size: int, workers: Workers) -> tuple[float, str]:
+def run(
+    spark: SparkSession, files: Path, size: int, workers: Workers, per_batch: int
+) -> tuple[float, str]:
     """The median seconds of a micro-batch, and where its transactions ran."""
     hierarchy = bt.Hierarchy(clock="e")
     operator = bt.transactional(Busy(size / 1e6), workers=workers)
     hierarchy.add(operator, on="e", emits="made", name="busy")
-    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(files))
-    changes = bs.detect(events, hierarchy, attenuation=0)
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", per_batch)
+    changes = bs.detect(stream.parquet(str(files)), hierarchy, attenuation=0)
     place = tempfile.mkdtemp(prefix="checkpoint-", dir=files.parent)
     with (
         bs.write(changes, format="noop", checkpoint=place, available_now=True) as query,
@@ -75,17 +79,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--master", help="the address of a cluster; each executor has one core")
     options = parser.parse_args(arguments)
     console = Console(width=110)
     choices: tuple[Workers, ...] = (1, "auto")
     table = Table("round", "workers=1, s", "workers='auto', s", "speed-up")
     with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
-        config = {"spark.task.cpus": str(options.cores), "spark.ui.enabled": "false"}
-        spark = bs.session("bench", master=f"local[{options.cores}]", config=config)
+        cpus = str(1 if options.master else options.cores)
+        config = {"spark.task.cpus": cpus, "spark.ui.enabled": "false"}
+        master = options.master or f"local[{options.cores}]"
+        if options.master:
+            config |= {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g"}
+        spark = bs.session("bench", master=master, config=config)
         spark.sparkContext.setLogLevel("OFF")
-        files = write(Path(folder, "in"), options.batches, options.rows)
+        parts = 2 if options.master else 1
+        files = write(Path(folder, "in"), options.batches * parts, options.rows // parts)
         for number in range(options.rounds):
-            ran = [run(spark, files, options.size, workers) for workers in choices]
+            ran = [run(spark, files, options.size, workers, parts) for workers in choices]
             (one, _), (many, how) = ran
             table.add_row(str(number + 1), f"{one:.2f}", f"{many:.2f}", f"{one / many:.2f}")
         spark.stop()

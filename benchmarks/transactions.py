@@ -25,8 +25,8 @@ import betimes as bt
 from betimes.model.event import Event
 from betimes.testing.transacting import Worked, transact
 from betimes.transactions.book import Book, Entry
+from betimes.transactions.crew import Processes
 from betimes.transactions.predictors import Choice, predictor_of
-from betimes.transactions.processes import Processes
 
 SIZES = 0, 100, 200, 500, 1000
 """Microseconds."""

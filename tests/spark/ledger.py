@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -54,14 +55,17 @@ TABLE = table_of(transfers(COUNT, 10, seed=4))
 """What tests run, and how much of it in a micro-batch."""
 
 
-def read(spark: SparkSession, folder: Path) -> DataFrame:
-    """The files of a folder as a stream, one in each micro-batch."""
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def read(spark: SparkSession, folder: Path, files: int = 1) -> DataFrame:
+    """The files of a folder as a stream, some in each micro-batch."""
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
+    return stream.parquet(str(folder))
 
 
-def detected(spark: SparkSession, folder: Path, detectors: Hierarchy | None = None) -> DataFrame:
+def detected(
+    spark: SparkSession, folder: Path, detectors: Hierarchy | None = None, files: int = 1
+) -> DataFrame:
     """The changes of what is in FOLDER/in."""
-    return bs.detect(read(spark, folder / "in"), detectors or ledger(), **OPTIONS)
+    return bs.detect(read(spark, folder / "in", files), detectors or ledger(), **OPTIONS)
 
 
 def run_locally(table: pa.Table, rows: int) -> list[Change]:
@@ -86,6 +90,24 @@ class Fatal:
             self.mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return transfer(event, state)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Takes long enough to be run ahead; one of the transfers ends the process that does so."""
+
+    mark: Path | None = None
+
+    def __call__(self, event: Event, state: Any) -> list[Event]:
+        time.sleep(0.003)
+        if self.mark is not None and event.ts == FATAL and _runs_ahead() > self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return list(transfer(event, state))
+
+
+def _runs_ahead() -> bool:
+    return any(frame.name == "run_ahead" for frame in traceback.extract_stack())
 
 
 class CheckedSink:

@@ -20,6 +20,7 @@ from tests.spark.ledger import (
     TABLE,
     CheckedSink,
     Fatal,
+    Slow,
     Told,
     detected,
     read,
@@ -28,7 +29,7 @@ from tests.spark.ledger import (
     told,
     written,
 )
-from tests.spark.material import defined_in_the_script, write_parts
+from tests.spark.material import defined_in_the_script, in_order, write_parts
 from tests.spark.short_logs import short_ledger
 from tests.spark.test_volumes import volumes
 from tests.transactions.consistency import ledger, transfers
@@ -121,6 +122,42 @@ def test_a_worker_process_of_a_slot_dies(spark: SparkSession, tmp_path: Path, al
     run(spark, tmp_path, operator(fatal, workers=2, predictor="always"))
     assert (tmp_path / "mark").exists()
     assert told(written(spark, tmp_path)) == alone
+
+
+AHEAD = table_of(transfers(1_600, 100_000, seed=5))
+"""Hardly any transfers conflict."""
+
+
+def ran_ahead(spark: SparkSession, folder: Path, hierarchy: bt.Hierarchy) -> dict[str, float]:
+    """Take what is in FOLDER/in, two files at a time; returns what transactions did."""
+    changes = detected(spark, folder, hierarchy, files=2)
+    out, checkpoint = str(folder / "out"), str(folder / "checkpoint")
+    with (
+        bs.write(changes, out, checkpoint=checkpoint, available_now=True) as run,
+        bs.statistics(run) as statistics,
+    ):
+        run.wait()
+        run.finish()
+    return statistics.detectors["ledger"].parts["transactions"]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_long_transactions_run_ahead_where_rows_are_read(
+    spark: SparkSession, tmp_path: Path, dies: bool
+) -> None:
+    """Each micro-batch has two tasks. If one of them dies, the query goes on where it was."""
+    write_parts(AHEAD, tmp_path / "in", ROWS // 2)
+    hierarchy = operator(Slow(tmp_path / "mark" if dies else None))
+    if dies:
+        with pytest.raises(bs.RunError):
+            ran_ahead(spark, tmp_path, hierarchy)
+        assert (tmp_path / "mark").exists()
+        assert list((tmp_path / "checkpoint" / "ahead").iterdir())
+    work = ran_ahead(spark, tmp_path, hierarchy)
+    assert told(in_order(spark.read.parquet(str(tmp_path / "out")).collect())) == told(
+        run_locally(AHEAD, ROWS)
+    )
+    assert dies or work["ahead"] > 2 * work["executions"]
 
 
 def test_readings_say_where_transactions_run(spark: SparkSession, tmp_path: Path) -> None:

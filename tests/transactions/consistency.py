@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import pickle
 import random
 import sys
 import time
@@ -26,6 +27,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import betimes as bt
@@ -64,20 +66,41 @@ def ledger(**options: Any) -> bt.Hierarchy:
     return hierarchy
 
 
-def transfers(count: int, accounts: int, seed: int) -> Iterator[Event]:
-    """Transfers in the order of their arrival."""
-    chance = random.Random(seed)
-    coming: list[tuple[int, int, Event]] = []
-    for number in range(count):
-        ts = number // 2 * EVERY
-        while coming and coming[0][0] <= ts:
-            yield heapq.heappop(coming)[2]
-        payer, payee = chance.randrange(accounts), chance.randrange(accounts)
+class Transfers:
+    """Transfers in the order of their arrival; it can be pickled at any point."""
+
+    def __init__(self, count: int, accounts: int, seed: int) -> None:
+        self._count = count
+        self._accounts = accounts
+        self._chance = random.Random(seed)
+        self._number = 0
+        self._coming: list[tuple[int, int, Event]] = []
+
+    def __iter__(self) -> Transfers:
+        return self
+
+    def __next__(self) -> Event:
+        while self._number < self._count and not self._arrives(self._number // 2 * EVERY):
+            self._send(self._number // 2 * EVERY)
+        if not self._coming:
+            raise StopIteration
+        return heapq.heappop(self._coming)[2]
+
+    def _arrives(self, now: int) -> bool:
+        return bool(self._coming) and self._coming[0][0] <= now
+
+    def _send(self, ts: int) -> None:
+        chance = self._chance
+        payer, payee = chance.randrange(self._accounts), chance.randrange(self._accounts)
         payload = {"payer": payer, "payee": payee, "cents": chance.randint(1, 9_999)}
         event = Event("transfer", ts, payload)
-        heapq.heappush(coming, (ts + chance.randint(0, LATEST), number, event))
-    while coming:
-        yield heapq.heappop(coming)[2]
+        heapq.heappush(self._coming, (ts + chance.randint(0, LATEST), self._number, event))
+        self._number += 1
+
+
+def transfers(count: int, accounts: int, seed: int) -> Iterator[Event]:
+    """Transfers in the order of their arrival."""
+    return Transfers(count, accounts, seed)
 
 
 class Announced:
@@ -163,28 +186,50 @@ def final_rows(changes: Iterable[bt.Change]) -> Iterator[tuple[str, Mapping[str,
 
 
 class LocalRun:
-    """Transfers through an engine, checked after each batch."""
+    """Transfers through an engine, checked after each batch; it can be pickled between batches."""
 
     def __init__(
-        self, count: int, accounts: int, *, batch: int | None, attenuation: float, seed: int
+        self,
+        count: int,
+        accounts: int,
+        *,
+        batch: int | None,
+        attenuation: float,
+        seed: int,
+        most: int = MOST,
     ) -> None:
-        self._events = transfers(count, accounts, seed)
+        self._events = Transfers(count, accounts, seed)
         self._chance = random.Random(seed)
         self._batch = batch
-        self._at_once = attenuation == 0
-        self._engine = bt.Engine(ledger(workers=1), attenuation=attenuation)
+        self._most = most
+        self._attenuation = attenuation
+        self._engine = self._new_engine()
         self._truth: Counter[int] = Counter()
         self.announced = Announced()
         self.final = Announced()
+        self.done = self.sizes = self._ran_again = 0
+
+    def _new_engine(self) -> bt.Engine:
+        return bt.Engine(ledger(workers=1), attenuation=self._attenuation)
+
+    def __getstate__(self) -> dict[str, Any]:
+        saved = {"_engine": self._engine.checkpoint(), "_ran_again": self.again}
+        return self.__dict__ | saved
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._engine = self._new_engine()
+        self._engine.restore(state["_engine"])
 
     def batches(self) -> Iterator[int]:
         """Feed batch by batch; yields how many transfers each one had."""
         while coming := list(islice(self._events, self._size())):
             self._take(self._engine.feed(coming))
             book(self._truth, coming)
-            if self._at_once:
+            if self._attenuation == 0:
                 touched = {event[side] for event in coming for side in ("payer", "payee")}
                 check(self.announced, self._truth, touched)
+            self.done, self.sizes = self.done + len(coming), self.sizes + 1
             yield len(coming)
         self._take(self._engine.finish())
         for announced in (self.announced, self.final):
@@ -197,12 +242,12 @@ class LocalRun:
 
     def _size(self) -> int:
         """As many sizes from 1 to 10 as from 100 to 1,000."""
-        return self._batch or int(MOST ** self._chance.random())
+        return self._batch or int(self._most ** self._chance.random())
 
     @property
     def again(self) -> int:
         """How many transfers ran again."""
-        return self._engine.stats["ledger"].replayed
+        return self._ran_again + self._engine.stats["ledger"].replayed
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -211,33 +256,40 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--transfers", type=int, default=10_000_000)
     parser.add_argument("--accounts", type=int, default=10)
     parser.add_argument("--batch", type=int, help="transfers per batch")
+    parser.add_argument("--most", type=int, default=MOST, help="per batch, if sizes are random")
     parser.add_argument("--attenuation", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resume", type=Path, help="a file to resume from, and to stop into")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     options = parser.parse_args(arguments)
-    run = LocalRun(
-        options.transfers, options.accounts, batch=options.batch, attenuation=options.attenuation,
-        seed=options.seed,
-    )  # fmt: skip
+    if options.resume is not None and options.resume.exists():
+        run = pickle.loads(options.resume.read_bytes())
+    else:
+        run = LocalRun(
+            options.transfers, options.accounts, batch=options.batch, most=options.most,
+            attenuation=options.attenuation, seed=options.seed,
+        )  # fmt: skip
     began = reported = time.monotonic()
-    done = batches = 0
 
     def report() -> None:
         seconds = time.monotonic() - began
         print(
-            f"{done:,} of {options.transfers:,} transfers among {options.accounts:,} accounts in "
-            f"{batches:,} batches, {run.again:,} ran again, {run.announced.taken_back:,} balances "
-            f"taken back: consistent after every batch ({seconds:.0f} s)",
+            f"{run.done:,} of {options.transfers:,} transfers among {options.accounts:,} accounts "
+            f"in {run.sizes:,} batches, {run.again:,} ran again, {run.announced.taken_back:,} "
+            f"balances taken back: consistent after every batch ({seconds:.0f} s)",
             flush=True,
         )
 
     try:
-        for count in run.batches():
-            done, batches = done + count, batches + 1
+        for _ in run.batches():
             if time.monotonic() > reported + _PAUSE:
                 report()
                 reported = time.monotonic()
+            if time.monotonic() > began + options.seconds:
+                options.resume.write_bytes(pickle.dumps(run))
+                break
     except InconsistencyError as error:
-        sys.exit(f"batch {batches}, after {done:,} transfers: {error}")
+        sys.exit(f"batch {run.sizes}, after {run.done:,} transfers: {error}")
     report()
 
 

@@ -1,4 +1,6 @@
-"""Transactions in worker processes: whatever they know, and whether they live, makes no difference.
+"""Transactions on workers: whatever they know, and whether they live, makes no difference.
+
+Workers are processes or threads; here threads take turns, which changes nothing but the time.
 
 The books are those of the protocol, so the serial run is the truth here, too.
 """
@@ -10,6 +12,7 @@ import random
 from collections.abc import Iterator
 from itertools import count as numbers
 from pathlib import Path
+from threading import current_thread
 from time import perf_counter, sleep
 from typing import Any
 
@@ -20,11 +23,11 @@ from hypothesis import strategies as st
 import betimes as bt
 from betimes.model import Event
 from betimes.model.change import fold
-from betimes.parallel import ShippingError, WorkerError
+from betimes.parallel import ShippingError, ThreadPool, WorkerError
 from betimes.testing.oracle import oracle
 from betimes.transactions.book import Book
+from betimes.transactions.crew import Crew, Processes, Threads
 from betimes.transactions.predictors import Choice, predictor_of
-from betimes.transactions.processes import Processes
 from tests.engine.material import share
 from tests.transactions import operators
 from tests.transactions.material import PAYLOADS, execute, payload_of
@@ -42,9 +45,16 @@ def started(run: Any, workers: int = 2, timeout: float | None = None) -> Process
     return processes
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    made = started(execute)
+def threads(run: Any, workers: int = 2) -> Threads:
+    return Threads(run, (), workers=workers, name="tested", time=perf_counter)
+
+
+STARTS = {"processes": started, "threads": threads}
+
+
+@pytest.fixture(scope="module", params=STARTS)
+def crew(request: pytest.FixtureRequest) -> Iterator[Crew]:
+    made = STARTS[request.param](execute)
     yield made
     made.pool.close()
 
@@ -61,7 +71,7 @@ CHOICES: list[Choice] = ["always", "dynamic", "learned", "never", bt.horizon(3)]
 )
 @share(0.3)
 def test_any_work_in_any_order_gives_the_serial_result(
-    processes: Processes,
+    crew: Crew,
     events: list[Event],
     chance: random.Random,
     size: int,
@@ -79,7 +89,7 @@ def test_any_work_in_any_order_gives_the_serial_result(
             gone = chance.choice(book.entries)
             book.remove(gone.place)
             left.remove(gone.event)
-        schedule, ran = processes.run(key, book, predicts)
+        schedule, ran = crew.run(key, book, predicts)
         assert schedule.executions >= len({entry.place for entry in ran})
         assert book.first_waiting() is None
     check(book, left)
@@ -93,7 +103,7 @@ def totals(count: int, of: int = 3) -> list[int]:
     return [ts // of + 1 for ts in range(count)]
 
 
-def ran_in(processes: Processes, events: list[Event], predictor: Choice = "always") -> Book:
+def ran_in(processes: Crew, events: list[Event], predictor: Choice = "always") -> Book:
     book = Book()
     for event in events:
         book.insert(entry_of(event))
@@ -157,12 +167,59 @@ def test_a_replacement_knows_the_state() -> None:
     processes.pool.close()
 
 
-def test_one_that_fails_on_a_guess_has_not_failed() -> None:
+@pytest.mark.parametrize("kind", STARTS)
+def test_one_that_fails_on_a_guess_has_not_failed(kind: str) -> None:
     """Its worker does not know yet what an earlier one writes."""
-    processes = started(operators.needs_the_first)
-    book = ran_in(processes, [Event("e", ts, {}) for ts in range(20)])
+    crew = STARTS[kind](operators.needs_the_first)
+    book = ran_in(crew, [Event("e", ts, {}) for ts in range(20)])
     assert [result_of(entry)[0]["found"] for entry in book.entries] == [0] * 20
-    processes.pool.close()
+    crew.pool.close()
+
+
+def test_threads_take_what_cannot_travel() -> None:
+    names: list[str] = []
+
+    def note(event: Event, state: Any) -> Event:
+        names.append(current_thread().name)
+        return operators.secret(event, state)
+
+    crew = threads(note)
+    assert counted(ran_in(crew, [Event("e", ts) for ts in range(40)])) == list(range(1, 41))
+    crew.pool.close()
+    assert set(names) - {current_thread().name}, "some ran in other threads"
+
+
+def test_without_the_lock_threads_run_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need not import anything, so a function of this test will do; but they cannot end."""
+    monkeypatch.setattr("betimes.transactions.executor.free_threaded", lambda: True)
+
+    def count(event: Event, state: Any) -> Event:
+        return operators.count(event, state)
+
+    operator = bt.transactional(count, workers=2, predictor="always")
+    assert [event["n"] for event in operator.run(accounts(300))] == totals(300)
+    executor = operator.executor("tested", perf_counter)
+    book = Book()
+    for event in accounts(50):
+        book.insert(entry_of(event))
+    executor.run(None, book)
+    assert executor.explain().startswith("in 2 threads: ")
+    executor.close()
+    limited = bt.transactional(operators.count, workers=2, predictor="always", timeout="9s")
+    executor = limited.executor("tested", perf_counter)
+    assert isinstance(executor._started(), Processes)
+    executor.close()
+
+
+def test_what_goes_wrong_in_a_thread_is_raised() -> None:
+    pool = ThreadPool([len, len], "tested")
+    pool.send([1, 2], to=1)
+    assert [(reply.worker, reply.data) for reply in pool.receive()] == [(1, 2)]
+    assert pool.receive() == pool.receive(wait=False) == []
+    pool.send(3, to=0)
+    with pytest.raises(WorkerError, match="tested failed in a thread"):
+        pool.receive()
+    pool.close()
 
 
 # In a hierarchy, and alone

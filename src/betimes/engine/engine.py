@@ -111,6 +111,8 @@ class Engine:
     cores : None
         How many cores detectors may use that start processes by themselves; all that there are if
         you do not say.
+    foresight : None
+        What others run ahead of this engine: a `Foresight` of transactions.
 
     >>> from betimes import Event
     >>> def fast(event):
@@ -134,6 +136,7 @@ class Engine:
         observers: Sequence[Observer] = (),
         carry: Callable[[News], News] | None = None,
         cores: int | None = None,
+        foresight: Any = None,
         **keywords: Any,
     ) -> None:
         if not isinstance(hierarchy, Hierarchy):
@@ -161,8 +164,8 @@ class Engine:
         self._changes = ChangeWriter()
         make = partial(
             SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
-            carry=carry, cores=cores, budget=(budget := Budget(self.options.kept.budget)),
-            workspace=Workspace(),
+            carry=carry, cores=cores, foresight=foresight, workspace=Workspace(),
+            budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make, budget) if self.options.order == "key" else make()

@@ -66,6 +66,7 @@ class SharedOrder:
         observers: Sequence[Observer],
         carry: Callable[[News], News] | None = None,
         cores: int | None = None,
+        foresight: Any = None,
         key: Any = None,
         budget: Budget,
         workspace: Workspace,
@@ -93,7 +94,7 @@ class SharedOrder:
             )  # fmt: skip
             self.stages[name] = Stage(
                 node, level, unit, own, clock=clock, time=time,
-                observers=observers, cores=cores,
+                observers=observers, cores=cores, foresight=foresight,
             )  # fmt: skip
         for stage in self.stages.values():
             types = set(stage.node.on)

@@ -28,6 +28,7 @@ from betimes.host.rows import change_rows, rejected_rows
 from betimes.model import Duration, EventBatch, microseconds
 from betimes.model.change import ChangeBatch
 from betimes.model.identity import Identity
+from betimes.transactions.foresight import Foresight
 
 
 def milliseconds(idle: Duration | None) -> int:
@@ -84,7 +85,11 @@ class Host:
     def __init__(self, setup: Setup, *, slot: int = 0) -> None:
         self.setup = setup
         self.slot = slot
-        self.engine = Engine(setup.hierarchy, setup.options, cores=setup.cores)
+        self.foresight = Foresight()
+        """What others run ahead of it."""
+        self.engine = Engine(
+            setup.hierarchy, setup.options, cores=setup.cores, foresight=self.foresight
+        )
         self._last = 0
         """The last number that was given to a row."""
         self._rejected = 0

@@ -36,6 +36,7 @@ import pyarrow as pa
 from betimes.engine import CheckpointError, Engine
 from betimes.engine.attenuation import Attenuation
 from betimes.host.host import Host, HostState, Setup, nowhere
+from betimes.host.published import Publisher
 from betimes.model.codec import unsealed
 from betimes.model.fitting import check_identity, read_stored, stored
 from betimes.model.identity import Facts, Identity
@@ -90,12 +91,16 @@ class Entry(msgspec.Struct, tag="batch"):
 
 
 class Around(msgspec.Struct, frozen=True):
-    """What is known outside of a host about the load."""
+    """What is known outside of a host, and changes no result: the load, and what others did."""
 
     busy: float = 0.0
     """The busy factor of all that the host is a part of; 0 if it is not known."""
     sharing: float = 1.0
     """How many hosts share a processor, and take turns."""
+    foreseen: list[tuple[int, bytes]] = []
+    """Transactions that tasks have run ahead, with the number of the task."""
+    place: str = ""
+    """Where to publish what such tasks have to know; empty if there are none."""
     elapsed: float = 0.0
     """How many seconds the batch had taken outside when the host got it."""
     interval: float = inf
@@ -164,6 +169,7 @@ class LoggedHost:
         self._attenuation: float | None = None
         self.busy_factor = 0.0
         """That of all that the host is a part of, as it was judged after the last batch."""
+        self._publisher = Publisher()
 
     @property
     def engine(self) -> Engine:
@@ -198,7 +204,10 @@ class LoggedHost:
     def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
         began = self._clock()
+        self._host.foresight.take(around.foreseen)
         changes = self._apply(entry)
+        if around.place:
+            self._publisher.publish(around.place, entry.number, self._host.foresight)
         steered = self._steer(head.attenuation, began, self._clock(), around)
         written = stored(entry)
         self.token = _next(head.token, written)

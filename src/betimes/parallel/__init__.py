@@ -8,14 +8,17 @@
 
 from betimes.parallel.pool import Pool, Reply, WorkerError
 from betimes.parallel.shipping import ShippingError, can_ship, culprit, needs_script, packed
+from betimes.parallel.threads import ThreadPool, free_threaded
 
 __all__ = [
     "Pool",
     "Reply",
     "ShippingError",
+    "ThreadPool",
     "WorkerError",
     "can_ship",
     "culprit",
+    "free_threaded",
     "needs_script",
     "packed",
 ]

@@ -21,6 +21,7 @@ from betimes.model import Duration, OptionError
 from betimes.model.identity import Identity
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
+from betimes.transactions.scouts import has_scouts
 
 ROW_SLOT = "_betimes_slot"
 """The column that carries the slot of an input row until rows are packed."""
@@ -51,6 +52,8 @@ class Job:
     """The types of all rows that reach Python, by number; None if types travel as text."""
     ticking: str | None
     """The type of clock events, if they only move the clock and may be thinned."""
+    scouted: bool = False
+    """Whether transactions may run where rows are read, ahead of the engine."""
     narrow: bool = False
     """Whether no row that goes to Python can be large."""
 
@@ -77,6 +80,7 @@ class Job:
             shipped, columns, options, results, slots, milliseconds(idle),
             identity | Identity({"the job": {"slots": str(slots)}}), wanted,
             _numbered(hierarchy, wanted), _ticking(hierarchy),
+            any(has_scouts(node, options) for node in hierarchy),
         )  # fmt: skip
 
     @property

@@ -92,8 +92,8 @@ class Book:
         self.waiting = Waiting()
         self._furthest: Place = (-1, 0, 0)
         """Nobody has read anything after this place."""
-        self.watchers: list[set[Key]] = []
-        """For each copy of the state somewhere else: which keys have changed since."""
+        self.watchers: dict[Any, dict[Key, Any]] = {}
+        """For each copy of the state somewhere else: which keys have changed since, in order."""
         self.aborts = 0
         """How often a transaction that had run has to run again."""
         self.lost: list[Entry] = []
@@ -144,8 +144,8 @@ class Book:
             self._forget_reads(entry.record, place)
             gone = entry.record.writes
             self.versions.erase(place, gone)
-            for changed in self.watchers:
-                changed.update(gone)
+            for changed in self.watchers.values():
+                changed |= gone
             self._suspect(place, gone)
         return entry
 
@@ -208,8 +208,9 @@ class Book:
         if old:
             self.versions.erase(place, [key for key in old if key not in new])
         self.versions.write(place, new)
-        for changed_keys in self.watchers:
-            changed_keys.update(old, new)
+        for changed_keys in self.watchers.values():
+            changed_keys |= old
+            changed_keys |= new
         if last:
             return  # nobody after it has run
         keys = {**old, **new}
@@ -228,11 +229,17 @@ class Book:
     def _suspect(self, place: Place, changed: Iterable[Key]) -> None:
         """Some keys have changed at a place: look at those who have read them since."""
         suspects: set[Place] = set()
+        readers_of = self._readers.get
         for key in changed:
-            end = self.versions.until_overwritten(key, place)
             for read in ((VALUE, *key), (HAS, *key)):
-                suspects.update(self._between(read, place, end))
-            suspects.update(self._between((KEYS, key[0], None), place, None))
+                readers = readers_of(read)
+                if readers and readers[-1] > place:
+                    end = self.versions.until_overwritten(key, place)
+                    high = len(readers) if end is None else bisect_right(readers, end)
+                    suspects.update(readers[bisect_right(readers, place) : high])
+            readers = readers_of((KEYS, key[0], None))
+            if readers:
+                suspects.update(readers[bisect_right(readers, place) :])
         for suspect in sorted(suspects):
             entry = self.find(suspect)
             if entry.waits or entry.record is None:
@@ -251,11 +258,6 @@ class Book:
         self.aborts += 1
         self.lost.append(entry)
         return True
-
-    def _between(self, read: Read, after: Place, last: Place | None) -> list[Place]:
-        readers = self._readers.get(read, [])
-        high = len(readers) if last is None else bisect_right(readers, last)
-        return readers[bisect_right(readers, after) : high]
 
 
 def _alike(one: Effect, other: Effect) -> bool:

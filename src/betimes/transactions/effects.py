@@ -121,12 +121,13 @@ def own(value: Any) -> Any:
 
 
 def is_mutable(value: Any) -> bool:
-    return type(value) not in _ATOMS
+    kind = type(value)
+    return kind not in _ATOMS and not (kind is tuple and _ATOMS.issuperset(map(type, value)))
 
 
 def checked_value(value: Any, key: Any) -> Any:
     """A copy of a value for a state; refused if it is not data."""
-    if type(value) in _ATOMS:
+    if not is_mutable(value):
         return value
     if isinstance(value, np.generic):
         return value.item()

@@ -18,6 +18,7 @@ from betimes.model.hints import known_options
 from betimes.model.identity import fact
 from betimes.transactions.book import At, Book, Entry
 from betimes.transactions.executor import Executor, Workers, checked_workers
+from betimes.transactions.foresight import Memos
 from betimes.transactions.predictors import Choice, checked_predictor, predictor_of
 from betimes.transactions.tactic import TransactionTactic
 from betimes.transactions.tracked import Execute, attempt
@@ -56,12 +57,26 @@ class Transactional:
         """What makes it this operator, in words."""
         return {"executes": fact(self.execute), "state": ", ".join(self.state) or "one mapping"}
 
-    def executor(self, name: str, time: Callable[[], float], cores: int | None = None) -> Executor:
+    def executor(
+        self,
+        name: str,
+        time: Callable[[], float],
+        cores: int | None = None,
+        memos: Memos | None = None,
+    ) -> Executor:
         """What runs its transactions, on so many cores if nobody has said how many."""
         return Executor(
             self.execute, self.state, predictor=self.predictor, workers=self.workers,
-            timeout=self.timeout, name=name, time=time, cores=cores,
+            timeout=self.timeout, name=name, time=time, cores=cores, memos=memos,
         )  # fmt: skip
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether its transactions may run on a cluster, ahead of the engine.
+
+        A guess may run for ever, so with a `timeout` they run only in processes that can be ended.
+        """
+        return (self.workers, self.predictor, self.timeout) == ("auto", "adaptive", None)
 
     def run(self, events: Iterable[Event]) -> Iterator[Event]:
         """Execute events in the order in which they come; yield what they make, in that order."""

@@ -34,8 +34,10 @@ class Pages:
 
     def of(self, place: Place) -> Page:
         """The page of a place, which changes."""
-        at = bisect_right(self.all, place, key=lambda page: page.start) - 1
-        page = self.all[max(at, 0)]
+        page = self.all[-1]
+        if place < page.start:
+            at = bisect_right(self.all, place, key=lambda page: page.start) - 1
+            page = self.all[max(at, 0)]
         page.kept = None
         return page
 

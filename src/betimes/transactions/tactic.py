@@ -24,13 +24,14 @@ from betimes.engine.stages.tactic import END, Moment, Replay, Setting, Told
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.transactions.book import Book, Entry
+from betimes.transactions.foresight import Memos
 from betimes.transactions.pages import Page
 from betimes.transactions.tracked import Record
 from betimes.transactions.versions import Versions
 
 
 class Outcome:
-    """What a transaction made, in the form of a detector that makes it again."""
+    """A transaction that failed, in the form of a detector that fails again."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -43,10 +44,9 @@ class Outcome:
         """For errors: what it had read."""
         return self._record.seen()
 
-    def __call__(self, event: Event) -> list[Any]:  # noqa: ARG002
+    def __call__(self, event: Event) -> None:  # noqa: ARG002
         if self._record.error is not None:
             raise self._record.error
-        return self._record.made
 
 
 class TransactionTactic(RowArrivals):
@@ -61,7 +61,11 @@ class TransactionTactic(RowArrivals):
         node = setting.node
         operator = node.maker.source
         name = f"detector {node.name!r}"
-        self._executor = operator.executor(name, setting.time, setting.cores)
+        alone = node.by is None and not setting.grouped
+        self._memos: Memos | None = None
+        if setting.foresight is not None and alone and operator.may_run_ahead:
+            self._memos = setting.foresight.of(node.name)
+        self._executor = operator.executor(name, setting.time, setting.cores, self._memos)
         self._runner = Runner(setting.node)
         self._books: dict[Any, Book] = {}
         self._withdrawn: dict[Any, list[tuple[Entry, int]]] = {}
@@ -104,6 +108,8 @@ class TransactionTactic(RowArrivals):
         counts, outputs = setting.counts, setting.outputs
         began = setting.time()
         before = dict(self._executor.work)
+        if self._memos is not None:
+            self._memos.book = book
         ran = self._executor.run(key, book)
         counts.how = self._executor.explain()
         for name, value in self._executor.work.items():
@@ -137,8 +143,12 @@ class TransactionTactic(RowArrivals):
         assert record is not None
         if failures:
             failures.mend(key, entry.place, entry.place)
+        made = record.made
         try:
-            made = self._runner.run(Outcome(record), [entry.event]).events
+            if record.error is None:
+                self._runner.check(made)
+            else:
+                self._runner.run(Outcome(record), [entry.event])
         except DetectorFailed as failure:
             failures.note(key, entry.place, failure)
             made = []

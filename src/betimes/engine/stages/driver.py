@@ -75,6 +75,7 @@ class Stage:
         time: Callable[[], float],
         observers: Sequence[Observer] = (),
         cores: int | None = None,
+        foresight: Any = None,
     ) -> None:
         self.node = node
         self.level = level
@@ -96,7 +97,7 @@ class Stage:
         self._retraction = Retraction(options.retraction)
         setting = Setting(
             node, options, clock, self._outputs, self._failures, self._retraction, self.counts,
-            time, cores,
+            time, cores, foresight,
         )  # fmt: skip
         self.tactic: Tactic = node.tactic(setting)
         self.rest = Rest(unit, self.tactic, setting, self.finality, allowed=not observers)

@@ -70,6 +70,8 @@ class Setting:
     time: Callable[[], float]
     cores: int | None = None
     """How many cores it may use; None if all that there are."""
+    foresight: Any = None
+    """What others run ahead of the engine, for tactics that can use it."""
 
     @property
     def what(self) -> str:

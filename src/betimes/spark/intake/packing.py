@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from betimes.spark.intake.routing import ROUTE, routes
+from betimes.spark.intake.scouting import Scout
 from betimes.spark.intake.streams import COMPRESSION, as_stream, folded, unfolded
-from betimes.spark.intake.thinning import NONE_YET, Packed, Thinner, set_aside, whole
+from betimes.spark.intake.thinning import IDLE, NONE_YET, Packed, Thinner, set_aside, whole
 from betimes.spark.job import ROW_SLOT, Job
 
 STREAM = "stream"
@@ -28,9 +29,6 @@ for each column, so it is one."""
 
 ROWS_PER_STREAM = 50_000
 
-IDLE = "_betimes_idle"
-"""The column that marks idle events until they are set aside."""
-
 
 def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for `mapInArrow`: takes rows with their slot, gives packed rows."""
@@ -39,14 +37,15 @@ def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
-        thinner = Thinner.of(job)
+        thinner, scout = Thinner.of(job), Scout(job)
         number = seen = 0
         for table in _collected(batches):
             seen += len(table)
             for slot, rows in split(_marked(table, thinner), job.slots):
                 highest = NONE_YET if thinner is None else thinner.highest(slot)
-                streams = _streams(with_names(rows, job))
-                packed = Packed(part, number, seen, highest, *streams)
+                named = with_names(rows, job)
+                streams, foreseen = _streams(named), scout.run(named)
+                packed = Packed(part, number, seen, highest, *streams, foreseen)
                 yield _row(route_of[slot], packed)
                 number += 1
                 seen = 0

@@ -37,6 +37,9 @@ from betimes.spark.job import ROW_SLOT, Job
 PLACE = "_betimes_place"
 """The column that says where among the other rows an idle event belongs."""
 
+IDLE = "_betimes_idle"
+"""The column that marks idle events until they are set aside."""
+
 NONE_YET = -1
 """Instead of a time, as long as there is none."""
 
@@ -56,6 +59,8 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
     events: bytes
     spare: bytes
     """The idle events; empty if there are none."""
+    foreseen: bytes = b""
+    """What came of running its transactions ahead; empty if that was not done."""
 
 
 def to_be_fed(

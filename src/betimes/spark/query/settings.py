@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from betimes.model.hints import known_options
+from betimes.spark.intake.scouting import PUBLISHED
 from betimes.spark.query.launcher import start_unzipped
 from betimes.spark.query.places import is_remote
 from betimes.spark.telemetry.load import SHARING
@@ -107,12 +108,18 @@ def _stderr_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def query_settings(
-    spark: SparkSession, slots: int, *, idle: bool = False, narrow: bool = False
+    spark: SparkSession,
+    slots: int,
+    *,
+    idle: bool = False,
+    narrow: bool = False,
+    published: str = "",
 ) -> Iterator[None]:
     """For a query that is started inside: the settings above, and as many partitions as slots.
 
     With `idle`, it also runs micro-batches when there is nothing new. With `narrow`, Spark does not
-    measure the size of the batches that it hands to Python. A query keeps the settings that it was
+    measure the size of the batches that it hands to Python. `published` is a folder for what
+    transactions that run ahead have to know. A query keeps the settings that it was
     started with; those of the session are restored.
     """
     wanted = QUERY_SETTINGS | {"spark.sql.shuffle.partitions": str(slots)}
@@ -123,6 +130,8 @@ def query_settings(
         # Below this limit, Spark computes the bytes of the batch after each row, which is a large
         # part of what it costs to hand a row of numbers to Python.
         wanted["spark.sql.execution.arrow.maxBytesPerBatch"] = str(2**31 - 1)
+    if published:
+        wanted[PUBLISHED] = published
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
         spark.conf.set(key, value)

@@ -11,6 +11,7 @@ from rich.console import Console
 from betimes.model import Duration, OptionError, microseconds
 from betimes.model.change import LATE, REJECTED
 from betimes.model.hints import known_options
+from betimes.spark.intake.scouting import FOLDER
 from betimes.spark.job import Job
 from betimes.spark.query.current import CurrentSink
 from betimes.spark.query.guard import CheckpointGuard
@@ -188,7 +189,8 @@ def _start(
         milliseconds = max(1, look // 1000)
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
     session, idle = changes.sparkSession, bool(job.idle)
-    with query_settings(session, job.slots, idle=idle, narrow=job.narrow):
+    place = f"{guard.place}/{FOLDER}" if job.scouted and not is_remote(changes) else ""
+    with query_settings(session, job.slots, idle=idle, narrow=job.narrow, published=place):
         query = writer.start()
     if tells:
         load.query = query

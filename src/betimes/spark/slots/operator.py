@@ -14,11 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from betimes.host.log import Entry, Head, Rebase, first_head, read_head
 from betimes.model.fitting import stored
 from betimes.spark.intake.packing import STREAM, in_order, put_back
 from betimes.spark.intake.routing import slot_of
+from betimes.spark.intake.scouting import published_at
 from betimes.spark.intake.thinning import skew_of, to_be_fed
 from betimes.spark.job import Job
 from betimes.spark.slots.live import LiveEngine
@@ -85,6 +87,9 @@ class Slot:
         entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
         name = key_of(job.identity.digest, slot)
         around = told()
+        if job.scouted:
+            foreseen = [(stream.part, stream.foreseen) for stream in streams if stream.foreseen]
+            around = replace(around, foreseen=foreseen, place=published_at())
         fed = _alive.feed(name, head, entry, around)
         if fed is None:
             live = self._build(slot, None if note is None else head)

@@ -1,4 +1,4 @@
-"""Running transactions in worker processes, and committing them here.
+"""Running transactions on several workers, and committing them here.
 
 Each worker has a copy of the state, as it was when it last got work. A message has what changed
 since, and a **chunk**: some transactions, in order. The worker runs them one after the other on its
@@ -6,29 +6,30 @@ copy, so each sees what those before it in the chunk have written, and replies w
 
 A record whose reads find the same values here counts; any other has lost. So nothing depends on
 what a worker knew, how long it took or whether it died: the copies are guesses, and so are the
-records. This process runs a transaction only if it is its turn and no worker has it: because the
+records. This thread runs a transaction only if it is its turn and no worker has it: because the
 predictor wants that, because it has lost, failed or could not travel, or because no worker is free.
 
 Copies are of the newest state. A transaction that runs again after a late event, far from the end,
 takes along what it would find now of what it has read before.
+
+Workers are processes, to which everything travels as bytes, or threads, to which it is handed over.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
-from betimes.engine.news.outputs import Place
-from betimes.model.event import Event
-from betimes.parallel import Pool, can_ship
-from betimes.transactions.book import At, Book, Entry
-from betimes.transactions.effects import DELETE, SET, Effect, Found, Key, same
+from betimes.parallel import Pool, ThreadPool, can_ship
+from betimes.transactions.book import Book, Entry
+from betimes.transactions.copies import END, Known, Ran, Task, news, run_on, tell, watch
+from betimes.transactions.effects import same
 from betimes.transactions.predictors import Predictor
 from betimes.transactions.schedule import Schedule
 from betimes.transactions.tracked import VALUE, Execute, Record, attempt
-from betimes.transactions.versions import Base, Versions
+from betimes.transactions.versions import Base
 
 CHUNK = 0.004
 """About how many seconds of work go into a chunk, so that sending it costs little."""
@@ -38,85 +39,64 @@ AHEAD = 2
 """Chunks on their way to each worker, so that it never waits for the next."""
 _REACH = 4
 """How many times as many transactions as can be on their way are looked at for the next chunk."""
-_END: Place = (2**63, 0, 0)
-_NO_TASKS = pickle.dumps([])
-
-Known = list[tuple[Key, Found]]
-Task = tuple[Event, Known]
-"""What a worker gets of a transaction: its event, and what it would find of what it read before."""
 
 
 class Worker:
-    """What runs in a worker process: transactions on copies of the states."""
+    """What a worker does: transactions on copies of the states."""
 
     def __init__(self, execute: Execute, names: tuple[str, ...]) -> None:
         self._execute = execute
         self._names = names
         self._bases: dict[int, Base] = {}
 
-    def __call__(self, work: bytes) -> bytes:
-        """Take note of changes, and run a chunk."""
+    def __call__(self, work: tuple[int, Known, list[Task]]) -> tuple[float, list[Ran | None]]:
+        """Take note of changes, and run a chunk; the seconds that took, and the records."""
+        number, changes, tasks = work
+        base = self._bases.setdefault(number, {})
+        tell(base, changes)
+        began = perf_counter()
+        records = run_on(base, self._execute, self._names, tasks)
+        return perf_counter() - began, records
+
+
+class DistantWorker(Worker):
+    """The same in another process."""
+
+    def __call__(self, work: Any) -> Any:
         # Pickled by the process that started this one, over a socket that nobody else has.
         number, changes, chunk = pickle.loads(work)
-        tasks: list[Task] = pickle.loads(chunk)
-        base = self._bases.setdefault(number, {})
-        for (name, key), found in changes:
-            state = base.setdefault(name, {})
-            state.pop(key, None) if not found else state.__setitem__(key, found)
-        versions, began = Versions(base), perf_counter()
-        records = [self._run(versions, row, *task) for row, task in enumerate(tasks)]
-        seconds = perf_counter() - began
+        seconds, records = super().__call__((number, changes, pickle.loads(chunk)))
         try:
             return pickle.dumps((seconds, records))
         except Exception:  # noqa: BLE001 - what cannot travel is run again where it can stay
             kept = [record if can_ship(record, pickle.dumps) else None for record in records]
             return pickle.dumps((seconds, kept))
 
-    def _run(
-        self, versions: Versions, row: int, event: Event, known: Known
-    ) -> tuple[Any, ...] | None:
-        """The record of a transaction; None if it failed, which has to be seen where it counts."""
-        before: dict[Key, Effect] = {
-            key: [(SET, found[0])] if found else [(DELETE,)]
-            for key, found in known
-            if not versions.is_written(key)
-        }
-        versions.write((row, 0, 0), before)
-        place = (row, 1, 0)
-        record = attempt(self._execute, event, At(versions, place), self._names)
-        if record.error is not None:
-            return None
-        versions.write(place, record.writes)
-        return record.reads, record.writes, record.made
+
+def _as_it_is(thing: Any) -> Any:
+    return thing
 
 
-class Processes:
-    """Worker processes for the books of one operator."""
+class Crew:
+    """Workers for the books of one operator."""
 
     def __init__(
-        self,
-        execute: Execute,
-        names: tuple[str, ...],
-        *,
-        workers: int,
-        timeout: float | None,
-        name: str,
-        time: Callable[[], float],
+        self, execute: Execute, names: tuple[str, ...], *, name: str, time: Callable[[], float]
     ) -> None:
         self._execute = execute
         self._names = names
+        self._name = name
         self._time = time
         self._books: dict[Any, tuple[int, Book]] = {}
         """The books whose states workers know, with the number by which they know them."""
         self._number = 0
         self._task = CHUNK
         """Seconds per transaction, about."""
+        self._write: Callable[[Any], Any] = _as_it_is
+        self._read: Callable[[Any], Any] = _as_it_is
         self.worked = 0.0
-        """Seconds of running transactions, in all processes."""
-        self.pool = Pool(
-            Worker(execute, names), workers=workers, timeout=timeout, name=name,
-            revive=self._all_states,
-        )  # fmt: skip
+        """Seconds of running transactions, by all workers and here."""
+        self.pool: Pool | ThreadPool
 
     def run(
         self,
@@ -133,7 +113,8 @@ class Processes:
         if key not in self._books or self._books[key][1] is not book:
             self._number += 1
             self._books[key] = self._number, book
-            book.watchers = [set(book.versions.all_keys()) for _ in range(len(self.pool))]
+            for worker in range(len(self.pool)):
+                watch(book, worker)
         schedule = Schedule(book, predictor)
         ran: list[Entry] = []
         flying: dict[int, list[Entry]] = {}
@@ -162,7 +143,7 @@ class Processes:
             entries = flying.pop(reply.ticket, None)
             if entries is None:
                 continue  # it is from a run that was given up
-            seconds, records = pickle.loads(reply.data)
+            seconds, records = self._read(reply.data)
             self.worked += seconds
             self._task += 0.2 * (seconds / len(records) - self._task)
             for entry, made in zip(entries, records, strict=True):
@@ -186,18 +167,34 @@ class Processes:
             room[worker] -= 1
             tasks: list[Task] = [(entry.event, _known(book, entry)) for entry in entries]
             try:
-                chunk = pickle.dumps(tasks)
+                chunk = self._write(tasks)
             except Exception:  # noqa: BLE001 - what cannot travel runs here
                 for entry in entries:
                     schedule.hold(entry)
                 return
-            work = pickle.dumps((self._books[key][0], self._changes(book, worker), chunk))
+            work = self._write((self._books[key][0], news(book, worker), chunk))
             flying[pool.send(work, to=worker)] = entries
 
-    def _changes(self, book: Book, worker: int) -> Known:
-        """What a worker does not know yet."""
-        changed, book.watchers[worker] = book.watchers[worker], set()
-        return _newest(book, changed)
+
+class Processes(Crew):
+    """Worker processes, which may die and are replaced."""
+
+    def __init__(
+        self,
+        execute: Execute,
+        names: tuple[str, ...],
+        *,
+        workers: int,
+        timeout: float | None,
+        name: str,
+        time: Callable[[], float],
+    ) -> None:
+        super().__init__(execute, names, name=name, time=time)
+        self._write, self._read = pickle.dumps, pickle.loads
+        self.pool: Pool = Pool(
+            DistantWorker(execute, names), workers=workers, timeout=timeout, name=name,
+            revive=self._all_states,
+        )  # fmt: skip
 
     def _all_states(self, worker: int) -> Iterator[bytes]:
         """For a worker that replaces a dead one.
@@ -206,12 +203,25 @@ class Processes:
         counts as changed.
         """
         for number, book in self._books.values():
-            book.watchers[worker] = set(book.versions.all_keys())
-            yield pickle.dumps((number, _newest(book, book.watchers[worker]), _NO_TASKS))
+            watch(book, worker)
+            yield pickle.dumps((number, news(book, worker), pickle.dumps([])))
+            watch(book, worker)
 
 
-def _newest(book: Book, keys: Iterable[Key]) -> Known:
-    return [(key, book.versions.value(key, _END)) for key in keys]
+class Threads(Crew):
+    """Worker threads: faster than processes where the interpreter runs them at the same time."""
+
+    def __init__(
+        self,
+        execute: Execute,
+        names: tuple[str, ...],
+        *,
+        workers: int,
+        name: str,
+        time: Callable[[], float],
+    ) -> None:
+        super().__init__(execute, names, name=name, time=time)
+        self.pool: ThreadPool = ThreadPool([Worker(execute, names) for _ in range(workers)], name)
 
 
 def _known(book: Book, entry: Entry) -> Known:
@@ -220,4 +230,4 @@ def _known(book: Book, entry: Entry) -> Known:
         return []
     keys = [(name, key) for kind, name, key in entry.record.reads if kind == VALUE]
     found = [(key, book.versions.value(key, entry.place)) for key in keys]
-    return [(key, it) for key, it in found if not same(it, book.versions.value(key, _END))]
+    return [(key, it) for key, it in found if not same(it, book.versions.value(key, END))]
