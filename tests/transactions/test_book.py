@@ -12,7 +12,7 @@ from betimes.model import Event
 from betimes.model.codec import dumps
 from betimes.transactions.book import Book, Entry
 from betimes.transactions.serial import run
-from betimes.transactions.tracked import attempt
+from betimes.transactions.tracked import KEYS, Record, attempt
 from tests.engine.material import share
 from tests.transactions.material import PAYLOADS, PlainState, execute, serially
 
@@ -150,6 +150,58 @@ def test_a_transaction_runs_again_at_most_once_per_earlier_change() -> None:
     for ts in range(count):
         expected = expected * 2 + ts + 1
     assert book.versions.state(None, END) == {"n": expected}
+
+
+class LoggedBook(Book):
+    """Notes which keys each transaction changes, one change after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[tuple[Any, set[Any]]] = []
+
+    def _install(self, entry: Entry, record: Record) -> None:
+        before = {} if entry.record is None else entry.record.writes
+        super()._install(entry, record)
+        self.log.append((entry.place, {*before, *record.writes}))
+
+    def clashes(self, entry: Entry, record: Record, since: int) -> int:
+        """How often earlier transactions have changed since then what this one has read."""
+        read = {(name, key) for kind, name, key in record.reads if kind != KEYS}
+        names = {name for kind, name, _ in record.reads if kind == KEYS}
+        return sum(
+            place < entry.place and any(key in read or key[0] in names for key in keys)
+            for place, keys in self.log[since:]
+        )
+
+
+@given(STREAMS, st.randoms(use_true_random=False), st.integers(1, 6))
+@share(1)
+def test_a_transaction_runs_again_at_most_as_often_as_earlier_ones_conflict_with_it(
+    events: list[Event], chance: random.Random, workers: int
+) -> None:
+    book = LoggedBook()
+    coming, allowed = list(events), dict.fromkeys((entry_of(e).place for e in events), 1)
+    chance.shuffle(coming)
+    running: list[tuple[Entry, Record, int]] = []
+    ran: dict[Any, tuple[Record, int]] = {}
+    while coming or running or book.first_waiting() is not None:
+        busy = {entry.place for entry, *_ in running}
+        free = [entry for entry in book.waiting if entry.place not in busy]
+        if coming and (chance.random() < 0.3 or not (free or running)):
+            book.insert(entry_of(coming.pop()))
+        elif free and len(running) < workers and (chance.random() < 0.6 or not running):
+            entry = chance.choice(free)
+            if entry.place in ran:  # it runs again: count what has happened since it last began
+                allowed[entry.place] += book.clashes(entry, *ran[entry.place])
+            record = attempt(execute, entry.event, book.view(entry))
+            ran[entry.place] = record, len(book.log)
+            running.append((entry, *ran[entry.place]))
+        elif running:
+            entry, record, _ = running.pop(chance.randrange(len(running)))
+            book.done(entry, record)
+    check(book, events)
+    for entry in book.entries:
+        assert entry.runs <= allowed[entry.place]
 
 
 def add(event: Event, state: Any) -> None:

@@ -202,7 +202,7 @@ def test_statistics_tell_what_ran_again_and_which_key_was_the_reason() -> None:
     engine.feed(Event("e", 2, {"v": 1}))
     stats = engine.stats["tested"]
     work = stats.parts["transactions"]
-    assert (work["executions"], work["aborts"]) == (8, 3)
+    assert (work["executions"], work["again"], work["aborts"]) == (8, 3, 3)
     assert stats.how.startswith("one after the other: ")
     assert stats.how.endswith("; conflicts: 'total'")
     assert "conflicts: 'total'" in repr(stats)

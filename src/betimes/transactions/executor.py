@@ -33,6 +33,7 @@ TRIAL = 64
 """Transactions after which it is known how fast they are."""
 _CONFLICTS = 1024
 """Keys that conflict and are remembered, at most."""
+WORK = "executions", "again", "ahead", "aborts", "waits", "seconds", "worked"
 _NAMED = 3
 """How many of them `explain` names."""
 
@@ -84,8 +85,8 @@ class Executor:
         self._workers = self._count(workers, cores)
         self.conflicts: Counter[Key] = Counter()
         """How often each key was the reason that a transaction had to run again."""
-        self.work = dict.fromkeys(("executions", "ahead", "aborts", "seconds", "worked"), 0.0)
-        """What has been done; `worked` is seconds of executing, in all processes."""
+        self.work = dict.fromkeys(WORK, 0.0)
+        """What has been done; `worked` is seconds of executing, by all workers."""
 
     def _count(self, workers: Workers, cores: int | None) -> int:
         if isinstance(workers, int):
@@ -122,7 +123,9 @@ class Executor:
             ran.update((entry.place, entry) for entry in entries)
         if self._memos is not None:
             self._memos.ran(len(ran), self._time() - started)
-            self.work["worked"] += self._memos.worked()
+            waited, worked = self._memos.worked()
+            self.work["seconds"] += waited
+            self.work["worked"] += worked
         self.work["aborts"] += book.aborts
         book.aborts = 0
         if book.conflicts:
@@ -144,6 +147,7 @@ class Executor:
                 began = self._time()
                 record = attempt(self._execute, entry.event, book.view(entry), self._names)
                 self.work["executions"] += 1
+                self.work["again"] += bool(entry.runs)
                 self._note(False, self._time() - began, 1)
             book.done(entry, record, exact=True)
         for entry in waiting:
@@ -155,6 +159,7 @@ class Executor:
         most = None if self._workers == 1 else TRIAL
         entries = list(run(book, self._execute, self._names, most))
         self.work["executions"] += len(entries)
+        self.work["again"] += sum(entry.runs > 1 for entry in entries)
         return entries
 
     def _run_there(self, key: Any, book: Book) -> list[Entry]:
@@ -170,6 +175,8 @@ class Executor:
 
         schedule, ran = crew.run(key, book, self._predictor, goes_on)
         self.work["executions"] += schedule.executions
+        self.work["again"] += schedule.again
+        self.work["waits"] += schedule.waits
         self.work["worked"] += crew.worked - worked
         return ran
 
@@ -221,6 +228,8 @@ class Executor:
         said = f"{where}: {self._why}; predictor: {self._predictor!r}"
         if self._memos is not None and self._memos.came:
             said = f"{said}; {self._memos.explain()}"
+        if (there or self.work["ahead"]) and self.work["seconds"]:
+            said = f"{said}; speed-up so far: {self.work['worked'] / self.work['seconds']:.1f}"
         most = ", ".join(repr(key) for (_, key), _ in self.conflicts.most_common(_NAMED))
         return f"{said}; conflicts: {most}" if most else said
 

@@ -49,7 +49,7 @@ class Memos:
         self._watched: Book | None = None
         self._ran, self._seconds = 0, 0.0
         self._ahead: float | None = None
-        self._worked = 0.0
+        self._worked = 0.0, 0.0
         self.book: Book | None = None
         """The transactions of the operator, as soon as there are any."""
         self.came = self.held = 0
@@ -61,7 +61,7 @@ class Memos:
         """Memos of a batch, and the seconds that each scout took."""
         took = list(seconds)
         self._ahead = max(took)
-        self._worked += sum(took)
+        self._worked = self._worked[0] + max(took), self._worked[1] + sum(took)
         for type, ts, payload, ran in memos:
             self._kept.setdefault((type, ts), []).append((payload, ran))
             self.came += 1
@@ -91,9 +91,9 @@ class Memos:
         self._ran += count
         self._seconds += seconds
 
-    def worked(self) -> float:
-        """The seconds that scouts have worked since this was last asked."""
-        seconds, self._worked = self._worked, 0.0
+    def worked(self) -> tuple[float, float]:
+        """Since this was last asked: the seconds that scouts took, and that all of them worked."""
+        seconds, self._worked = self._worked, (0.0, 0.0)
         return seconds
 
     def judge(self) -> bool:

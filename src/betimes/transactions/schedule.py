@@ -21,6 +21,9 @@ class Schedule:
         self.book = book
         self.predictor = predictor
         self.executions = 0
+        self.again = 0
+        """How many of them were not the first of their transaction."""
+        self._waited: set[Place] = set()
         self._running: set[Place] = set()
         self._deferred: set[Place] = set()
         """Those that run when it is their turn."""
@@ -51,9 +54,16 @@ class Schedule:
             return True
         if verdict is False:
             self._deferred.add(place)
-        if verdict is None or place in self._deferred:
-            return False
-        return verdict is True or ahead <= verdict
+        may = verdict is not None and place not in self._deferred
+        if may and (verdict is True or ahead <= verdict):
+            return True
+        self._waited.add(place)
+        return False
+
+    @property
+    def waits(self) -> int:
+        """How many transactions the predictor did not let run when a worker was free."""
+        return len(self._waited)
 
     def runs(self, entry: Entry) -> bool:
         """Whether a transaction is running."""
@@ -69,6 +79,7 @@ class Schedule:
         self._running.discard(entry.place)
         self._held.discard(entry.place)
         self.executions += 1
+        self.again += bool(entry.runs)
         book = self.book
         kept = book.done(entry, record, exact=exact)
         if kept and entry.runs == 1:  # running again is no bet
