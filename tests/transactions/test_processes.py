@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count as numbers
 from pathlib import Path
 from threading import current_thread
@@ -49,7 +49,7 @@ def threads(run: Any, workers: int = 2) -> Threads:
     return Threads(run, (), workers=workers, name="tested", time=perf_counter)
 
 
-STARTS = {"processes": started, "threads": threads}
+STARTS: dict[str, Callable[[Any], Crew]] = {"processes": started, "threads": threads}
 
 
 @pytest.fixture(scope="module", params=STARTS)

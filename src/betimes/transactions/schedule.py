@@ -54,8 +54,8 @@ class Schedule:
             return True
         if verdict is False:
             self._deferred.add(place)
-        may = verdict is not None and place not in self._deferred
-        if may and (verdict is True or ahead <= verdict):
+        may = place not in self._deferred
+        if may and verdict is not None and (verdict is True or ahead <= verdict):
             return True
         self._waited.add(place)
         return False
