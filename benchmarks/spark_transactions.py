@@ -2,10 +2,10 @@
 
 Tasks of 5 ms without conflicts, one slot. On this machine, Spark gives each of its tasks as many
 cores as there are (`spark.task.cpus`), so the operator with `workers="auto"` starts that many
-processes. With `--master` and the address of a cluster, a task has one core, and transactions run
-ahead where the rows are read: in two tasks, because a micro-batch has two files. Compared with the
-same operator with `workers=1` by the median time of a micro-batch, without the first ones, in which
-processes start and costs are learned. Rounds alternate.
+processes. With `--cluster`, it starts two workers of a standalone cluster with a core each; there,
+transactions run ahead where the rows are read: in two tasks, because a micro-batch has two files.
+Compared with the same operator with `workers=1` by the median time of a micro-batch, without the
+first ones, in which processes start and costs are learned. Rounds alternate.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import statistics
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
+from tests.spark.cluster import cluster
 
 import betimes as bt
 from benchmarks.transactions import Busy, touching
@@ -79,26 +81,33 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--master", help="the address of a cluster; each executor has one core")
+    parser.add_argument("--cluster", action="store_true", help="two executors with a core each")
     options = parser.parse_args(arguments)
-    console = Console(width=110)
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder, ExitStack() as stack:
+        master = f"local[{options.cores}]"
+        if options.cluster:
+            master = stack.enter_context(cluster(Path(folder))).address
+        compare(options, Path(folder), master)
+
+
+def compare(options: argparse.Namespace, folder: Path, master: str) -> None:
+    """Run the operator with one worker and with as many as it takes, in turn."""
     choices: tuple[Workers, ...] = (1, "auto")
     table = Table("round", "workers=1, s", "workers='auto', s", "speed-up")
-    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
-        cpus = str(1 if options.master else options.cores)
-        config = {"spark.task.cpus": cpus, "spark.ui.enabled": "false"}
-        master = options.master or f"local[{options.cores}]"
-        if options.master:
-            config |= {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g"}
-        spark = bs.session("bench", master=master, config=config)
-        spark.sparkContext.setLogLevel("OFF")
-        parts = 2 if options.master else 1
-        files = write(Path(folder, "in"), options.batches * parts, options.rows // parts)
-        for number in range(options.rounds):
-            ran = [run(spark, files, options.size, workers, parts) for workers in choices]
-            (one, _), (many, how) = ran
-            table.add_row(str(number + 1), f"{one:.2f}", f"{many:.2f}", f"{one / many:.2f}")
-        spark.stop()
+    cpus, parts = (1, 2) if options.cluster else (options.cores, 1)
+    config = {
+        "spark.task.cpus": str(cpus), "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g",
+    }  # fmt: skip
+    spark = bs.session("bench", master=master, config=config)
+    spark.sparkContext.setLogLevel("OFF")
+    files = write(folder / "in", options.batches * parts, options.rows // parts)
+    for number in range(options.rounds):
+        ran = [run(spark, files, options.size, workers, parts) for workers in choices]
+        (one, _), (many, how) = ran
+        table.add_row(str(number + 1), f"{one:.2f}", f"{many:.2f}", f"{one / many:.2f}")
+    spark.stop()
+    console = Console(width=110)
     console.print(table)
     console.print(f"'auto' ran {how}")
 
