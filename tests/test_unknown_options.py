@@ -19,7 +19,7 @@ from betimes.patterns.builder import Builder
 MODULES = {"": bt, "testing.": betimes.testing, "calibration.": betimes.calibration,
            "spark.": betimes.spark}  # fmt: skip
 
-HOT = {"EventBatch", "EventBatch.concat", "OrderingUnit.feed"}
+HOT = {"EventBatch", "EventBatch.concat", "OrderingUnit.feed", "OrderingUnit.order"}
 """Every stage does this all the time, and hardly anybody else needs these options."""
 
 Call = Callable[..., Any]

@@ -171,7 +171,7 @@ def ordering_share(snippet: Snippet) -> float:
     shares = []
     for _ in range(3):
         took: list[float] = []
-        with timed(OrderingUnit, "feed", took):
+        with timed(OrderingUnit, "order", took):
             began = time.process_time()
             _fed(snippet, attenuation=1)
             whole = time.process_time() - began

@@ -162,10 +162,10 @@ def _batches(case: Case) -> Iterator[tuple[int, list[Arrival]]]:
     for low in range(0, EVENTS, BATCH):
         part = stream.part(low, low + BATCH)
         at = np.arange(low, low + len(part))
-        rows, _, _ = first_handed(unit.feed(part), at, low)
+        rows, _, _ = first_handed(unit.feed(part).step, at, low)
         yield _sent(arrived[at[-1]] if case.interval else low, stream, rows)
     answer = unit.finish()
-    rows, _, _ = first_handed(answer, np.arange(EVENTS, EVENTS), EVENTS)
+    rows, _, _ = first_handed(answer.step, np.arange(EVENTS, EVENTS), EVENTS)
     yield _sent(arrived[-1] if case.interval else EVENTS, stream, rows)
 
 

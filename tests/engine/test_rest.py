@@ -146,13 +146,13 @@ def rarely() -> Hierarchy:
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many events units get, call by call."""
     sizes: list[int] = []
-    feed = OrderingUnit.feed
+    order = OrderingUnit.order
 
     def counting(unit: OrderingUnit, events: Any, **options: Any) -> Any:
         sizes.append(len(events))
-        return feed(unit, events, **options)
+        return order(unit, events, **options)
 
-    monkeypatch.setattr(OrderingUnit, "feed", counting)
+    monkeypatch.setattr(OrderingUnit, "order", counting)
     return sizes
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.model import Event, EventBatch, EventError
+from betimes.model.arrays import ArrayBatch, concat, in_arrays
 
 payloads = st.dictionaries(st.sampled_from("xyz"), st.integers(-9, 9), max_size=3)
 events = st.builds(Event, st.sampled_from("ABC"), st.integers(0, 2**62 - 1), payloads)
@@ -256,3 +257,20 @@ def test_a_frame_that_arrow_cannot_read_is_an_event_error(
 def test_a_frame_may_have_names_that_are_not_text() -> None:
     frame = pd.DataFrame([[1, "A", 5]], columns=["ts", "type", 0])
     assert EventBatch.of(frame).rows() == [Event("A", 1, {"0": 5})]  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=12))
+def test_a_batch_grows_in_place_and_nobody_notices(steps: list[tuple[int, int]]) -> None:
+    table = pa.table({"ts": range(60), "type": ["A"] * 60, "x": [row / 2 for row in range(60)]})
+    stream = in_arrays(EventBatch.from_arrow(table))
+    grown, at, rows, seen = stream[:1], 1, [0], []
+    for more, dropped in steps:
+        seen.append((grown, list(grown)))
+        grown = concat([grown, stream[at : at + more], stream[at : at + more]], grows=True)
+        rows += [*range(at, at + more)] * 2
+        at += more
+        low = min(dropped, len(rows) - 1)
+        grown, rows = grown.part(low, len(rows)), rows[low:]
+        assert isinstance(grown, ArrayBatch)
+        assert list(grown) == [stream[row] for row in rows]
+    assert all(list(batch) == events for batch, events in seen)

@@ -28,6 +28,30 @@ def settle_all(unit: OrderingUnit, *batches: Any) -> list[Event]:
     return [event for part in [*parts, unit.finish().settled.events] for event in part]
 
 
+@every_policy
+@every_attenuation
+@pytest.mark.parametrize("batch", [1, 7, 40])
+def test_numbers_alone_are_the_same_numbers(slack: str, attenuation: float, batch: int) -> None:
+    stream = sensor_stream(400)
+    one, other = (
+        OrderingUnit(clock="ball", slack=slack, attenuation=attenuation, max_skew="50ms")
+        for _ in range(2)
+    )
+    for n, low in enumerate(range(0, len(stream), batch)):
+        part = stream[low : low + batch]
+        if n % 5 == 3:  # a mistake
+            ahead = np.where(np.arange(len(part)) == 0, 10**9, 0)
+            part = EventBatch(part.ts + ahead, part.codes, part.types)
+        whole, step = one.feed(part), other.order(part)
+        for name in ("released", "replayed", "settled", "late", "rejected"):
+            assert np.array_equal(getattr(whole.step, name), getattr(step, name)), name
+        assert [each.tolist() for each in step.path()] == [
+            each.tolist() for each in whole.step.path()
+        ]
+        assert one.suspect_rows == other.suspect_rows
+    assert str(one.stats) == str(other.stats)
+
+
 # Few events
 
 

@@ -29,6 +29,7 @@ from betimes.engine.stats import DetectorStats
 from betimes.engine.stored import EngineState
 from betimes.model import (
     Duration,
+    Event,
     OptionError,
     StreamEndedError,
 )
@@ -235,11 +236,12 @@ class Engine:
         An engine takes one call at a time: while another thread is in one, this is a `BusyError`.
         """
         self._check_open()
-        if self._gathers(events):
+        event = self._intake.single(events) if self._order.gathers else None
+        if event is not None and self._gathers(event):
             self.load.passed += 1  # to look at a clock would take as long
             return ChangeBatch([])
         with self.load:
-            changes = self._fed(events, blocks=blocks)
+            changes = self._fed(events, blocks=blocks) if event is None else self._fed_one(event)
             self._steer()
         return changes
 
@@ -248,22 +250,32 @@ class Engine:
         by = self.options.by
         groups = None if by is None else Coded.of(batch, by, "the engine")
         unread = self._intake.unread(batch)
+        order: Any = self._order
+        readings = self._read(lambda: order.read(batch, groups, rows, blocks=blocks))
+        if unread:
+            self.ignored.update(unread)
+        return self._taken(lambda: order.take(readings))
+
+    def _fed_one(self, event: Event) -> ChangeBatch:
+        """The same for an event that is as usual: it needs no checks."""
+        order: Any = self._order
+        readings = self._read(lambda: order.read_one(event))
+        return self._taken(lambda: order.take(readings))
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        """Read what arrives: a bad event is refused, but a detector that fails has failed."""
         try:
-            readings: Any = self._order.read(batch, groups, rows, blocks=blocks)
+            return read()
         except DetectorError as error:
             self._broken = error
             raise
-        if unread:
-            self.ignored.update(unread)
-        return self._taken(lambda: self._order.take(readings))
 
-    def _gathers(self, events: Events) -> bool:
-        """Whether this is a single event that is as usual, and only has to wait."""
-        event = self._intake.single(events)
-        if event is None:
-            return False
+    def _gathers(self, event: Event) -> bool:
+        """Whether an event that is as usual only has to wait."""
         try:
-            return self._order.gather(event)
+            order: Any = self._order
+            gathered: bool = order.gather(event)
+            return gathered
         except BaseException as error:
             self._broken = error
             raise
@@ -304,18 +316,19 @@ class Engine:
 
     def _check_open(self) -> None:
         """Refuse to continue after the end, after an error, or with other detectors."""
+        if not self._ended and self._broken is None and len(self.hierarchy) == self._detectors:
+            return
         if self._ended:
             raise StreamEndedError(
                 "expected no more events after finish(), but feed() was called; "
                 "build a new Engine for a new stream"
             )
         self._check_sound()
-        if len(self.hierarchy) != self._detectors:
-            added = [node.name for node in self.hierarchy][self._detectors :]
-            raise HierarchyError(
-                f"{', '.join(map(repr, added))} joined the hierarchy after this engine was "
-                "built, and would see no events; add all detectors first, then build the Engine"
-            )
+        added = [node.name for node in self.hierarchy][self._detectors :]
+        raise HierarchyError(
+            f"{', '.join(map(repr, added))} joined the hierarchy after this engine was "
+            "built, and would see no events; add all detectors first, then build the Engine"
+        )
 
     def _check_sound(self) -> None:
         """Refuse to continue after an error: nobody knows what the stages have taken in."""

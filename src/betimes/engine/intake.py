@@ -37,7 +37,7 @@ class Intake:
     def single(self, events: Events) -> Event | None:
         """The event, if it is only one, and as usual: nothing about it has to be checked."""
         event = events[0] if type(events) is list and len(events) == 1 else events
-        if type(event) is not Event or self._unit is not None:
+        if type(event) is not Event or self._unit is not None or not self._judged_unit:
             return None
         ts, name = event.ts, event.type
         usual = type(ts) is int and type(name) is str and type(event.payload) is dict

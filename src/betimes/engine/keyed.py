@@ -28,6 +28,8 @@ from betimes.model.volumes import VolumeReader, VolumeWriter
 class KeyedOrder:
     """One order per key, made when the key is first seen."""
 
+    gathers = False
+
     def __init__(self, make: Callable[..., SharedOrder], budget: Budget) -> None:
         self._make = make
         self._budget = budget
@@ -58,10 +60,6 @@ class KeyedOrder:
             read = order.read(batch.take(rows), groups.take(rows), None, blocks=blocks)
             readings.append((key, order, read))
         return readings
-
-    def gather(self, event: Event) -> bool:  # noqa: ARG002
-        """Every key has its own order, and few events for it: they do not wait for each other."""
-        return False
 
     def take(self, readings: list[tuple[Any, SharedOrder, Readings]]) -> Parts:
         """Take in what was read."""

@@ -101,13 +101,15 @@ class SharedOrder:
             stage.reads = tuple(n for n, other in nodes.items() if types & set(other.emits))
             if stage.reads and stage.unit.clocks is not None:
                 stage.unit.clocks.listen_below()
+        self._rests = [stage.rest for stage in self.stages.values()]
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
         self._gathered: list[Event] = []
         """Events that only wait, at every stage, until one comes that does more."""
         self._codes: dict[str, int] = {}
         """Numbers for the types of events that came one by one."""
-        self._may_gather = carry is None and options.by is None
+        self.gathers = carry is None and options.by is None and source is None
+        """Whether events that only wait may be gathered until one comes that does more."""
         self._forgetful = False
         """Whether stages were told to forget, and will when the next event comes."""
         self._budget = budget
@@ -134,17 +136,18 @@ class SharedOrder:
             if self._sources.crowded:
                 self._sources.make_way([stage.unit for stage in self.stages.values()])
             batch = self._sources.told_apart(batch)
-        ts, gathered = batch.ts, 0
-        if self._gathered:
-            if events is None or len(events) != 1:
-                self._flush()
-            else:
-                gathered = len(self._gathered)
-                events = [*self._gathered, *events]
-                batch = self._batch(events)
+        self._flush()
         every = Inputs(batch, groups, self._arrived, events)
         inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
-        return Readings(inputs, ts, len(batch), blocks, gathered)
+        return Readings(inputs, batch.ts, len(batch), blocks)
+
+    def read_one(self, event: Event) -> Readings:
+        """Sort out a single event, and with it those that were gathered."""
+        events = [*self._gathered, event]
+        batch = self._batch(events)
+        every = Inputs(batch, None, self._arrived, events)
+        inputs = {name: stage.arrivals(every) for name, stage in self.stages.items()}
+        return Readings(inputs, batch.ts[-1:], len(events), gathered=len(events) - 1)
 
     def gather(self, event: Event) -> bool:
         """Take in an event if it only waits; otherwise it has to be read.
@@ -152,19 +155,19 @@ class SharedOrder:
         Nothing can be told of it: whatever it has a part in comes of a later event.
         """
         number = self._arrived + len(self._gathered)
-        if not self._may_gather or self._budget.due(number, number + 1):
+        if self._budget.due(number, number + 1):
             return False
-        stages, ts = self.stages, event.ts
-        for stage in stages.values():
-            if not stage.rest.admits(event):
+        rests, ts = self._rests, event.ts
+        for rest in rests:
+            if not rest.admits(event):
                 return False
         if ts > self._newest:
             if ts > self._sound():
                 return False
             self._newest = ts
         moves = self._forgetful
-        for stage in stages.values():
-            moves = stage.rest.gather(event) or moves
+        for rest in rests:
+            moves = rest.gather(event) or moves
         if moves:
             self._pass_time(event)
         self._gathered.append(event)

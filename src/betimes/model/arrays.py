@@ -20,13 +20,24 @@ from betimes.model.event import Event
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+class _Room:
+    """Columns of a batch, with room for more events behind those that are there."""
+
+    __slots__ = ("columns", "used")
+
+    def __init__(self, columns: list[npt.NDArray[Any]]) -> None:
+        self.columns = columns
+        """Times, types, then the columns of the payload."""
+        self.used = 0
+
+
 class ArrayBatch(EventBatch):
     """A batch with its payload as arrays, in the order of the columns of a schema.
 
     Nobody may change them: detectors get the same events again if they have to go back.
     """
 
-    __slots__ = ("_table", "arrays", "schema")
+    __slots__ = ("_room", "_table", "arrays", "schema")
 
     def __init__(
         self, ts: Ints, codes: Codes, types: tuple[str, ...], arrays: Arrays, schema: pa.Schema
@@ -35,6 +46,8 @@ class ArrayBatch(EventBatch):
         super().__init__(ts, codes, types)
         self.arrays = arrays
         self.schema = schema
+        self._room: tuple[_Room, int] | None = None
+        """Where its columns are, and where it begins there, if there is room behind it."""
         for array in arrays.values():
             array.flags.writeable = False
 
@@ -80,7 +93,11 @@ class ArrayBatch(EventBatch):
     def part(self, start: int, stop: int) -> ArrayBatch:
         arrays = {name: array[start:stop] for name, array in self.arrays.items()}
         ts, codes = self.ts[start:stop], self.codes[start:stop]
-        return ArrayBatch(ts, codes, self.types, arrays, self.schema)
+        part = ArrayBatch(ts, codes, self.types, arrays, self.schema)
+        if self._room is not None:
+            room, low = self._room
+            part._room = room, low + start
+        return part
 
     def without_payload(self) -> EventBatch:
         return EventBatch(self.ts, self.codes, self.types)
@@ -93,6 +110,32 @@ class ArrayBatch(EventBatch):
             name: np.concatenate([batch.arrays[name] for batch in every]) for name in self.arrays
         }
         return ArrayBatch(both.ts, both.codes, both.types, arrays, self.schema)
+
+    def grown_by(self, others: Sequence[ArrayBatch]) -> ArrayBatch:
+        """The same, without moving the events of this batch if there is room behind them.
+
+        For a batch that grows again and again; it may take twice the memory.
+        """
+        count = len(self.ts)
+        total = count + sum(len(batch.ts) for batch in others)
+        room, low = self._room or (None, 0)
+        if room is None or room.used != low + count or low + total > len(room.columns[0]):
+            mine: list[npt.NDArray[Any]] = [self.ts, self.codes, *self.arrays.values()]
+            room, low = _Room([np.empty(2 * total, column.dtype) for column in mine]), 0
+            for column, known in zip(room.columns, mine, strict=True):
+                column[:count] = known
+        at = low + count
+        for batch in others:
+            end, more = at + len(batch.ts), (batch.ts, batch.codes, *batch.arrays.values())
+            for column, values in zip(room.columns, more, strict=True):
+                column[at:end] = values
+            at = end
+        room.used = at
+        ts, codes, *columns = [column[low:at] for column in room.columns]
+        arrays = dict(zip(self.arrays, columns, strict=True))
+        grown = ArrayBatch(ts, codes, self.types, arrays, self.schema)
+        grown._room = room, low
+        return grown
 
     def is_like(self, other: ArrayBatch) -> bool:
         """Whether another batch has the same columns."""
@@ -143,9 +186,15 @@ def _numbers_in(schema: pa.Schema) -> pa.Schema | None:
     return schema if plain and len({*schema.names}) == len(schema) else None
 
 
-def concat(batches: Sequence[EventBatch]) -> EventBatch:
-    """Join batches that follow each other; every event keeps the columns that it had."""
+def concat(batches: Sequence[EventBatch], *, grows: bool = False) -> EventBatch:
+    """Join batches that follow each other; every event keeps the columns that it had.
+
+    If the result `grows` again and again, it gets room for more.
+    """
     arrays = [batch for batch in batches if isinstance(batch, ArrayBatch)]
     if len(arrays) == len(batches) and all(map(arrays[0].is_like, arrays[1:])):
-        return arrays[0].followed_by(arrays[1:])
+        first, *others = arrays
+        if grows and all(batch.types == first.types for batch in others):
+            return first.grown_by(others)
+        return first.followed_by(others)
     return EventBatch.concat(batches, exact=True)

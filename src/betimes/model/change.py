@@ -185,7 +185,7 @@ class ChangeBatch(Sequence[Change]):
         if payload not in ("columns", "json"):
             raise OptionError(f"expected payload to be columns or json, got payload={payload!r}")
         if not len(self):
-            return _SCHEMA.empty_table()
+            return _no_rows()
         runs = _runs(self.parts)
         if payload == "columns" and len(runs) == 1 and isinstance(runs[0], list):
             few = _at_once(runs[0])
@@ -203,6 +203,12 @@ class ChangeBatch(Sequence[Change]):
             columns.insert(_PAYLOAD, column)
             batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         return pa.Table.from_batches(batches)
+
+
+@lru_cache(maxsize=1)
+def _no_rows() -> pa.Table:
+    """A table without rows; making one takes longer than a table of a few rows."""
+    return _SCHEMA.empty_table()
 
 
 def _count(part: ChangePart | list[Change]) -> int:

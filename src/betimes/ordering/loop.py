@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from betimes.ordering import kernel
 from betimes.ordering.slack import POLICIES, SlackPolicy
 from betimes.ordering.sources import Clocks, Origin
+from betimes.ordering.step import NO_STILLNESS, NOBODY, NOTHING, Step, Stillness
 from betimes.ordering.stored import check_unit
 from betimes.ordering.workspace import Workspace
 
@@ -24,69 +24,6 @@ _CHUNK = 8192
 
 _LONG = 4096
 """Shorter columns are copied faster than lent."""
-
-NOTHING: Ints = np.empty((4, 0), np.int64)
-NOBODY: Ints = np.empty(0, np.int64)
-
-
-class Step(msgspec.Struct, gc=False):
-    """The result of one run of the loop; events are columns (ts, row, code, place)."""
-
-    released: Ints
-    replayed: Ints
-    settled: Ints
-    clock: Ints | int
-    slack: Ints | int
-    late: Ints
-    rejected: Ints
-
-    @classmethod
-    def join(cls, steps: list[Step]) -> Step:
-        """Join several steps into one, as if their arrivals had come in one batch."""
-        parts = [
-            np.concatenate([np.atleast_1d(getattr(s, f)) for s in steps], axis=-1)
-            for f in cls.__struct_fields__
-        ]
-        if parts[1].shape[1]:
-            parts[:2] = _net(steps)
-        return cls(*parts)
-
-
-def _net(steps: list[Step]) -> tuple[Ints, Ints]:
-    """The net released and replayed events of several steps.
-
-    An event that one step releases and a later one replays has not been handed out in between, so
-    it counts as released only, in its right place.
-    """
-    since = NOTHING
-    for step in steps:
-        replayed = step.replayed
-        if since.shape[1] and replayed.shape[1]:
-            replayed = replayed.copy()
-            _, before, again = np.intersect1d(
-                since[kernel.ROW], replayed[kernel.ROW], assume_unique=True, return_indices=True
-            )
-            places = replayed[kernel.AT, again]
-            replayed[kernel.AT, again] = np.where(places < 0, since[kernel.AT, before], places)
-            since = np.delete(since, before, axis=1)
-        since = np.concatenate((since, replayed, step.released), axis=1)
-    old = np.flatnonzero(since[kernel.AT] < 0)
-    end = int(old[-1]) + 1 if len(old) else 0
-    return since[:, end:], since[:, :end]
-
-
-class Stillness(NamedTuple):
-    """For how long nothing happens in a unit, except that events wait and the clock moves."""
-
-    until: int
-    """The clock may come to here; NEVER if anything may happen at any time."""
-    hold: int
-    """How long an event is held back."""
-    frontier: int
-    """An event that is later than this, and less than `hold` behind the clock, only waits."""
-
-
-NO_STILLNESS = Stillness(kernel.NEVER, 0, kernel.FAR)
 
 
 class Loop:
@@ -207,6 +144,8 @@ class Loop:
             path[1],
             side[1, 1 : 1 + late].copy() if late else NOBODY,
             side[0, 1 : 1 + rejected].copy() if rejected else NOBODY,
+            not (replayed or late),
+            not (rejected or self.suspects),
         )
 
     def _run_in_chunks(

@@ -10,7 +10,7 @@ from betimes.model.batch import EventBatch, Payload
 from betimes.model.duration import readable
 from betimes.model.event import PSEUDO
 from betimes.ordering import kernel
-from betimes.ordering.loop import Step
+from betimes.ordering.step import Step
 
 Ints = npt.NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class Ordered(msgspec.Struct, gc=False):
     @property
     def hands_out(self) -> bool:
         """Whether there is anything for the detector."""
-        return bool(self.step.released.shape[1] or self.step.replayed.shape[1])
+        return self.step.hands_out
 
     @property
     def replayed(self) -> Handed:
@@ -99,12 +99,12 @@ class Ordered(msgspec.Struct, gc=False):
     @property
     def clock(self) -> Ints:
         """The clock after each arrival; `betimes.ordering.NEVER` before the first clock event."""
-        return _column(self.step.clock)
+        return self.step.path()[0]
 
     @property
     def slack(self) -> Ints:
         """The slack after each arrival."""
-        return _column(self.step.slack)
+        return self.step.path()[1]
 
     @property
     def late(self) -> Ints:
@@ -130,8 +130,3 @@ class Ordered(msgspec.Struct, gc=False):
         late = f", {len(self.late)} late" if len(self.late) else ""
         slack = f", slack {readable(int(self.slack[-1]))}" if len(self.slack) else ""
         return f"Ordered({counts}, {len(self.settled)} settled{late}{aside}{slack})"
-
-
-def _column(values: Ints | int) -> Ints:
-    """A step of a single arrival has numbers instead of columns."""
-    return np.array((values,), np.int64) if isinstance(values, int) else values

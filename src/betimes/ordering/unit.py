@@ -30,13 +30,14 @@ from betimes.model.hints import known_options
 from betimes.ordering import kernel
 from betimes.ordering.clock import OFFSETS, REVIEW, ClockLearner, OffsetLearner, parse_clock
 from betimes.ordering.duplicates import Duplicates
-from betimes.ordering.loop import NO_STILLNESS, NOBODY, NOTHING, Loop, Step, Stillness, plain
+from betimes.ordering.loop import Loop, plain
 from betimes.ordering.ordered import Ordered
 from betimes.ordering.payloads import Payloads
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.sources import QUIET, Clocks, Origin, Sources
 from betimes.ordering.start import NOTHING_KNOWN, Start
 from betimes.ordering.stats import OrderingStats, readings, reason
+from betimes.ordering.step import NO_STILLNESS, NOBODY, NOTHING, Step, Stillness
 from betimes.ordering.types import Types, from_outside
 from betimes.ordering.workspace import Workspace
 
@@ -44,7 +45,6 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _log = logging.getLogger("betimes")
-_NOBODY: Any = (None, None, None)
 _NOTHING: Any = (None, None, None)  # no payloads
 
 
@@ -116,13 +116,14 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._loop = Loop(policy, skew, workspace or Workspace(), start.slack, quiet=silence)
         self._state = self._loop.state
         self.attenuation = attenuation
-        self._payloads = Payloads()
-        self._suspects: dict[int, EventBatch] = {}
+        self._payloads, self._suspects = Payloads(), dict[int, EventBatch]()
         self._ended, self._contradictions = False, 0
         offsets = {} if self._offsetter is None else start.offsets
         self._types = Types(wanted, self._clock, self._learner, offsets)
         self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32))
         self._helpers = (self._sources, self._learner, self._offsetter, self._duplicates)
+        self._alone = self._helpers[1:] == (None,) * 3
+        """Whether nothing but the loop looks at events without payloads."""
         if self._learner is not None and start.clock is not None:
             self._learner.begin_with(self._types.code(start.clock), start.clock)
 
@@ -181,11 +182,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             batch = self._sources.told_apart(batch)
         if blocks and batch.source is not None and self._loop.clocks is not None:
             self._loop.clocks.expect(batch.source)
-        if batch.payload is None and batch.head_start is None and self._is_plain:
-            if len(batch.ts) == 1 and self._sources is None:
-                return self._feed_one(batch.ts.item(0), self._types.translate(batch).item(0), batch)
-            if len(batch.ts) <= self._loop.next_look and not self._loop.compares:
-                return self._feed_plain(batch, certain)
+        single = len(batch.ts) == 1 and batch.payload is None and batch.head_start is None
+        if single and self._is_plain and self._sources is None:
+            return self._feed_one(batch.ts.item(0), self._types.translate(batch).item(0), batch)
         if self._duplicates is not None:
             batch = self._duplicates.drop(batch)
         before, codes = self._loop.slack, self._types.translate(batch)
@@ -201,6 +200,19 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             steps.append(self._step(part, codes[low:high], rejected, mine))
             low = high
         return self._answer(steps[0] if len(steps) == 1 else Step.join(steps), rejected, before)
+
+    def order(self, batch: EventBatch, *, blocks: bool = False, certain: Ints = NOBODY) -> Step:
+        """The same for somebody who keeps payloads elsewhere: numbers, and nothing else."""
+        loop = self._loop
+        usual = batch.source is None and self._is_plain and not loop.compares
+        if not usual or len(batch.ts) > loop.next_look:
+            return self.feed(batch, blocks=blocks, certain=certain).step
+        codes = self._types.translate(batch)
+        heads = None if batch.head_start is None else plain(batch.head_start)
+        step = loop.run(self._types.table, plain(batch.ts), plain(codes), heads)
+        if loop.suspects or self._suspects or len(step.rejected):
+            self._put_aside(batch, self._state.item(kernel.ARRIVALS) - len(batch.ts), step.rejected)
+        return step
 
     def finish(self) -> Ordered:
         """End the stream: hand out everything that is still held, in order, and settle it."""
@@ -357,7 +369,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
             wanted = np.flatnonzero(self._types.table[kernel.ROLE, codes] & kernel.BUFFERED)
             self._payloads.put(first, batch.payload, wanted)
         step = self._loop.run(self._types.table, plain(batch.ts), plain(codes), heads, origin)
-        if self._loop.suspects or len(step.rejected):
+        if self._loop.suspects or self._suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
         if batch.types == (TICK,):
             return step
@@ -374,19 +386,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
     @property
     def _is_plain(self) -> bool:
         """Whether the loop is all that events without payloads need."""
-        return self._helpers[1:] == _NOBODY and self._state.item(kernel.UPDATES) >= 2
-
-    def _feed_plain(self, batch: EventBatch, certain: Ints) -> Ordered:
-        """Feed a batch that the loop takes as it is."""
-        loop, before = self._loop, self._loop.slack
-        codes = self._types.translate(batch)
-        origin = None if batch.source is None else Origin(plain(batch.source), certain)
-        step = loop.run(self._types.table, plain(batch.ts), plain(codes), None, origin)
-        rejected: list[EventBatch] = []
-        if loop.suspects or len(step.rejected):
-            first = int(self._state[kernel.ARRIVALS]) - len(batch.ts)
-            rejected = self._put_aside(batch, first, step.rejected)
-        return self._answer(step, rejected, before)
+        return self._alone and self._state.item(kernel.UPDATES) >= 2
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""

@@ -13,7 +13,9 @@ _NONE: Ints = np.empty(0, np.int64)
 class Path:
     """Clock and slack of a stage along the arrivals of a batch."""
 
-    __slots__ = ("_arrivals", "_before", "_bounds", "_clocks", "_dense", "_first", "_slacks")
+    __slots__ = (
+        "_arrivals", "_before", "_bounds", "_clocks", "_dense", "_increasing", "_slacks",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -31,23 +33,27 @@ class Path:
         self._slacks = slacks
         self._bounds = bounds
         """How far time had come before the batch, then after each arrival; empty if unused."""
-        self._first = int(arrivals[0]) if len(arrivals) else 0
-        as_many = bool(len(arrivals)) and arrivals[-1] - self._first == len(arrivals) - 1
-        self._dense: bool | None = as_many if increasing or not as_many else None
+        self._increasing = increasing
+        self._dense: bool | None = None
         """Whether the number of an arrival is its index; None if nobody has looked."""
 
     def _is_dense(self) -> bool:
         if self._dense is None:
-            # Outputs from below carry the number of an input event, and others may be missing here.
-            self._dense = bool((np.diff(self._arrivals) == 1).all())
+            arrivals, count = self._arrivals, len(self._arrivals)
+            dense = bool(count) and arrivals.item(-1) - arrivals.item(0) == count - 1
+            if dense and not self._increasing:
+                # Outputs from below carry the number of an input event, and others may be missing.
+                dense = bool((np.diff(arrivals) == 1).all())
+            self._dense = dense
         return self._dense
 
     def at(self, arrival: int) -> tuple[int, int]:
         """Clock and slack when the event with this number had arrived."""
-        count = len(self._arrivals)
+        index = -1
         # Most stages see every arrival; then its number is its index.
-        index = arrival - self._first
-        if not (0 <= index < count and self._is_dense()):
+        if self._is_dense():
+            index = arrival - self._arrivals.item(0)
+        if not 0 <= index < len(self._arrivals):
             index = int(self._arrivals.searchsorted(arrival, side="right")) - 1
         if index < 0:
             return self._before
@@ -56,7 +62,7 @@ class Path:
     def at_all(self, arrivals: Ints) -> tuple[Ints, Ints]:
         """Clock and slack when the events with these numbers had arrived."""
         if self._is_dense():
-            index = arrivals - self._first
+            index = arrivals - self._arrivals.item(0)
             if len(index) and index.min() >= 0 and index.max() < len(self._arrivals):
                 return self._clocks.take(index), self._slacks.take(index)
         index = self._arrivals.searchsorted(arrivals, side="right") - 1

@@ -47,24 +47,20 @@ class Inputs:
         self.first = first
         """The number of the first arrival."""
         self._every = events
-        self._rows: dict[Mask, Ints] = {}
-        self._columns: dict[Mask, tuple[EventBatch, Ints]] = {}
-        self._among: dict[tuple[Mask, Mask], Ints] = {}
-        self._parts: dict[tuple[Mask, tuple[str, ...] | None], EventBatch] = {}
-        self._events: dict[Mask, Events] = {}
-        self._in_rows: dict[Mask, EventBatch] = {}
+        self._known: dict[Any, Any] = {}
+        """What was made, by what it is: a small batch should not pay for what nobody asks for."""
         self._arrays: EventBatch | None = None
 
     def rows(self, mask: Mask) -> Ints:
         """The rows of the wanted types."""
-        known = self._rows.get(mask)
+        known: Ints | None = self._known.get((mask, "rows"))
         if known is None:
-            known = self._rows[mask] = _where(mask, self.batch)
+            known = self._known[mask, "rows"] = _where(mask, self.batch)
         return known
 
     def columns(self, mask: Mask) -> tuple[EventBatch, Ints]:
         """The columns that ordering needs of the wanted types, and their arrival numbers."""
-        known = self._columns.get(mask)
+        known: tuple[EventBatch, Ints] | None = self._known.get(mask)
         if known is None:
             batch = self.batch
             if all(mask):
@@ -79,7 +75,7 @@ class Inputs:
                 ts, codes = batch.ts.take(rows), batch.codes.take(rows)
                 part = EventBatch(ts, codes, batch.types, source=source)
                 known = part, self.first + rows
-            self._columns[mask] = known
+            self._known[mask] = known
         return known
 
     def among(self, mask: Mask, others: Mask) -> Ints:
@@ -88,21 +84,22 @@ class Inputs:
             return self.rows(mask)
         if not any(mask):
             return _NOTHING
-        known = self._among.get((mask, others))
+        known: Ints | None = self._known.get((mask, others))
         if known is None:
-            known = self._among[mask, others] = _where(mask, self.columns(others)[0])
+            known = self._known[mask, others] = _where(mask, self.columns(others)[0])
         return known
 
     def part(self, mask: Mask, columns: tuple[str, ...] | None = None, who: str = "") -> EventBatch:
         """The events of the wanted types, with their whole payload or some of its columns."""
-        if (mask, columns) not in self._parts:
+        known: EventBatch | None = self._known.get((mask, "part", columns))
+        if known is None:
             rows = None if all(mask) else self.rows(mask)
-            self._parts[mask, columns] = (
+            known = self._known[mask, "part", columns] = (
                 _taken(self.batch, rows)
                 if columns is None
                 else selected(self.batch, rows, columns, who)
             )
-        return self._parts[mask, columns]
+        return known
 
     def arrays(self) -> EventBatch:
         """All events, with their payloads as arrays if they are plain numbers."""
@@ -112,23 +109,23 @@ class Inputs:
 
     def part_in_rows(self, mask: Mask) -> EventBatch:
         """The events of the wanted types, with payloads as dictionaries."""
-        known = self._in_rows.get(mask)
+        known: EventBatch | None = self._known.get((mask, "in rows"))
         if known is None:
             rows = None if all(mask) else self.rows(mask)
-            known = self._in_rows[mask] = in_rows(self.batch, rows)
+            known = self._known[mask, "in rows"] = in_rows(self.batch, rows)
         return known
 
     def events(self, mask: Mask) -> Events:
         """The events of the wanted types, to be handed out one by one."""
         if not any(mask):
             return []
-        known = self._events.get(mask)
+        known: Events | None = self._known.get((mask, "events"))
         if known is None:
             if self._every is None:
                 known = Unmade.of(self.part_in_rows(mask))
             else:
                 known = self._every if all(mask) else pick(self._every, self.rows(mask).tolist())
-            self._events[mask] = known
+            self._known[mask, "events"] = known
         return known
 
     def groups_of(self, mask: Mask) -> Coded | None:

@@ -12,6 +12,36 @@ from betimes.engine.news.outputs import Place
 from betimes.model.volumes import Kept, Ref, VolumeReader, VolumeWriter
 
 
+class Weighed:
+    """A part of the history that is weighed again only after it has changed."""
+
+    __slots__ = ("_kept", "_weight")
+
+    def __init__(self) -> None:
+        self.kept = None
+
+    @property
+    def kept(self) -> Kept | None:
+        """Where it was written to a checkpoint; set to None by whoever changes it."""
+        return self._kept
+
+    @kept.setter
+    def kept(self, kept: Kept | None) -> None:
+        self._kept = kept
+        if kept is None:
+            self._weight = -1
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        if self._weight < 0:
+            self._weight = self._weigh()
+        return self._weight
+
+    def _weigh(self) -> int:
+        raise NotImplementedError
+
+
 class Segment(Protocol):
     """Events between two snapshots."""
 

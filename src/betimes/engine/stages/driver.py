@@ -51,8 +51,8 @@ from betimes.engine.stats import DetectorStats, StageCounts
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
-from betimes.ordering import NEVER, Ordered, OrderingUnit, holding_times, known_slack
-from betimes.ordering.loop import Step
+from betimes.ordering import NEVER, OrderingUnit, holding_times, known_slack
+from betimes.ordering.step import Step
 
 _SILENCE = Telling()
 """Nothing is told."""
@@ -125,7 +125,7 @@ class Stage:
         """
         if heard.may_change_from is not None:
             self.finality.below = heard.may_change_from
-        certain = self._certain_below.hear(arrivals.at, heard.certain)
+        certain = self._certain_below.hear(arrivals.at, heard.certain) if heard.certain else NOTHING
         if not heard.quiet:
             self._hear(heard, first)
         elif arrivals.below is None:
@@ -134,23 +134,29 @@ class Stage:
             if arrivals.clock_only and self.rest.takes(arrivals.batch):
                 self.finality.settled = max(self.finality.settled, self.rest.settled)
                 return self._settle(_SILENCE)
-        told, unit = Telling(), self.unit
-        row = self._row
+        told, unit, row = Telling(), self.unit, self._row
         self._row += len(arrivals.at)
-        answer = unit.feed(arrivals.batch, blocks=blocks, certain=certain)
-        for observer in self._observers:
-            observer.arrived(self, arrivals.batch, answer)
+        step = self._order(unit, arrivals.batch, certain, blocks=blocks)
         self.tactic.put(row, arrivals)
         # Most clock events release nothing; then there is nothing to handle or to tidy up.
-        quiet = not (answer.hands_out or heard.deleted or self.tactic.passed is not None)
-        if not (quiet and self._follow_one(answer.step)):
-            self._follow(arrivals, answer, told, row)
-        self._note_suspects(arrivals, answer, row, told)
+        quiet = not (step.hands_out or heard.deleted or self.tactic.passed is not None)
+        if not self._goes_on(step, arrivals, handles=not quiet):
+            self._follow(arrivals, step, told, row)
+            self._note_suspects(arrivals, step, row, told)
         if not quiet:
-            last = int(arrivals.at[-1]) if len(arrivals.at) else first
-            self._handle(answer, arrivals.at, row, last, self._outputs.path.time, told)
+            last = arrivals.at.item(-1) if len(arrivals.at) else first
+            self._handle(step, arrivals.at, row, last, self._outputs.path.time, told)
             self.tactic.tidy(unit.held_rows)
         return self._settle(told)
+
+    def _order(self, unit: OrderingUnit, batch: EventBatch, certain: Ints, *, blocks: bool) -> Step:
+        """What the ordering unit makes of a batch."""
+        if not self._observers:
+            return unit.order(batch, blocks=blocks, certain=certain)
+        answer = unit.feed(batch, blocks=blocks, certain=certain)
+        for observer in self._observers:
+            observer.arrived(self, batch, answer)
+        return answer.step
 
     def wait(self, event: Event, since: int | None) -> News:
         """An event was gathered that only waits, or moves the clock."""
@@ -183,7 +189,7 @@ class Stage:
         answer = self.unit.finish()
         for observer in self._observers:
             observer.arrived(self, EventBatch.concat([]), answer)
-        self._handle(answer, np.array([last]), 0, last, time, told, ends=True)
+        self._handle(answer.step, np.array([last]), 0, last, time, told, ends=True)
         return self._settle(told)
 
     def _hear(self, heard: Heard, first: int) -> None:
@@ -205,7 +211,7 @@ class Stage:
 
     def _handle(
         self,
-        answer: Ordered,
+        step: Step,
         at: Ints,
         row: int,
         last: int,
@@ -216,7 +222,7 @@ class Stage:
     ) -> None:
         """Let the tactic handle what the unit hands out, and publish the results."""
         finality = self.finality
-        events, rows = self.tactic.take(*first_handed(answer, at, row))
+        events, rows = self.tactic.take(*first_handed(step, at, row))
         events = self._lateness.sift(events, rows, finality, self._outputs.path, told)
         if ends:
             finality.settled = END
@@ -230,9 +236,9 @@ class Stage:
 
     # Order
 
-    def _follow(self, arrivals: Arrivals, answer: Ordered, told: Telling, row: int) -> None:
+    def _follow(self, arrivals: Arrivals, step: Step, told: Telling, row: int) -> None:
         """Note the path of clock and slack, how far order is certain, and what comes too late."""
-        clock, slack = answer.clock, answer.slack
+        clock, slack = step.path()
         before = self._outputs.path.end
         self._newest.follow(arrivals, clock)
         bounds = self._pass_time(clock, slack)
@@ -244,10 +250,6 @@ class Stage:
             return
         finality, repairs = self.finality, self._lateness.repairs
         slack_before = 0 if before[0] == NEVER else before[1]
-        if self._only_grows and slack.item(-1) == slack_before:
-            # The common case: the slack stays what it is, and the clock goes on.
-            finality.settled = max(finality.settled, clock.item(-1) - max(slack_before, 1))
-            return
         self._only_grows = self._may_grow and self._unit.sure_clock is not None
         # Until something has been learned, the newest instant stays open.
         certain = self._newest.limit(clock - np.maximum(slack, 1))
@@ -264,18 +266,22 @@ class Stage:
                 ts = max(int(clock[index] - slack[index]), 0)
                 told.notices.append((int(arrivals.at[index]), ts))
 
-    def _follow_one(self, step: Step) -> bool:
-        """Do the same in the most common case, in which nobody asks for the path itself.
-
-        A single event arrives, nothing is released, and the slack does not change.
-        """
-        clock, (known, slack) = step.clock, self._outputs.path.end
-        if type(clock) is not int or clock == NEVER or known == NEVER or step.slack != slack:
+    def _goes_on(self, step: Step, arrivals: Arrivals, *, handles: bool) -> bool:
+        """Do the same in the most common case: the clock goes on, and the slack is what it was."""
+        if not (self._only_grows and len(arrivals.at)) or self._suspects:
             return False
-        if not self._lateness.repairs or self.sourced or self._newest.matters:
+        known, slack = end = self._outputs.path.end
+        if known == NEVER or step.last_slack != slack or not step.undoubted:
             return False
+        clock = step.last_clock
+        if handles:
+            clocks, slacks = step.path()
+            bounds, ordered = self._pass_time(clocks, slacks), arrivals.below is None
+            path = Path(end, arrivals.at, clocks, slacks, bounds, increasing=ordered)
+        else:
+            path = Path((clock, slack))  # nobody asks for more
+        self._outputs.path = path
         self.finality.settled = max(self.finality.settled, clock - max(slack, 1))
-        self._outputs.path = Path((clock, slack))
         return True
 
     def _pass_time(self, clock: Ints, slack: Ints) -> Ints:
@@ -291,9 +297,9 @@ class Stage:
         bounds = np.concatenate(([passed], reached))
         return np.maximum.accumulate(bounds)
 
-    def _note_suspects(self, arrivals: Arrivals, answer: Ordered, row: int, told: Telling) -> None:
+    def _note_suspects(self, arrivals: Arrivals, step: Step, row: int, told: Telling) -> None:
         """Report clock events that were rejected; remember those that still may be."""
-        rejected, open_ = answer.step.rejected, self._unit.suspect_rows
+        rejected, open_ = step.rejected, self._unit.suspect_rows
         if not (len(rejected) or open_ or self._suspects):
             return
         for number in rejected.tolist():
@@ -352,7 +358,7 @@ class Stage:
             if len(made):
                 final = finality.publish(made)
         finality.advance()
-        confirmed = finality.confirmed()
+        confirmed = NO_OUTPUTS if finality.final_to < finality.soonest else finality.confirmed()
         reach = finality.move_horizon()
         if self._failures:
             self.counts.errors += self._failures.judge(finality.final_to)

@@ -136,7 +136,7 @@ class Finality:
 
     def advance(self) -> None:
         """A batch is done: everything up to what is certain becomes final."""
-        self.final_to = self.certain()
+        self.final_to = self.certain() if self.unsure else self.settled
 
     def confirmed(self) -> Outputs:
         """The outputs that have become final since they were published."""

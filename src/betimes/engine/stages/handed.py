@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from betimes.ordering import Ordered
 from betimes.ordering.kernel import AT, ROW, TS
+from betimes.ordering.step import Step
 
 Ints = npt.NDArray[np.int64]
 
 
-def first_handed(answer: Ordered, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
+def first_handed(step: Step, at: Ints, row: int) -> tuple[Ints, Ints, Ints]:
     """What the unit hands out for the first time, in order: rows, times and arrivals."""
-    step = answer.step
     released, replayed = step.released, step.replayed
     if replayed.shape[1] or len(step.late):
         released = np.concatenate((replayed[:, replayed[AT] >= 0], released), axis=1)
     rows, ts, places = released[ROW], released[TS], released[AT]
-    if len(rows) > 1 and not _is_in_order(ts, rows):
+    if not step.in_order and len(rows) > 1 and not _is_in_order(ts, rows):
         order = in_order(ts, rows)
         rows, ts, places = rows.take(order), ts.take(order), places.take(order)
     return rows, ts, at.take(places - row, mode="clip") if len(at) else at

@@ -24,7 +24,7 @@ from betimes.engine.stages.tactic import Setting, Tactic
 from betimes.model.batch import EventBatch
 from betimes.model.event import TICK, Event
 from betimes.ordering import NEVER, OrderingUnit
-from betimes.ordering.loop import NO_STILLNESS
+from betimes.ordering.step import NO_STILLNESS
 
 _MOST = 256
 """The unit gets what was put aside at the latest after this many batches."""
@@ -109,7 +109,7 @@ class Rest:
     def wake(self) -> tuple[int, int]:
         """Give the unit what was put aside; return clock and slack."""
         aside, self.aside, self._until = self.aside, [], None
-        self._unit.feed(EventBatch.concat(aside))
+        self._unit.order(EventBatch.concat(aside))
         return self.clock, self._slack
 
     def disturb(self) -> None:

@@ -115,7 +115,7 @@ class WaitingRoom(Generic[W]):
         if known[-1] - known[0] == len(known) - 1:
             # The detector takes whatever arrives: numbers are positions.
             index = rows - known[0]
-            if index.min() >= 0 and index.max() < len(known):
+            if index.view(np.uint64).max() < len(known):  # what is negative is large there
                 return events.pick(index), None
         index = _positions(known, rows)
         mine = index >= 0

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import NO_OUTPUTS, Output, Outputs, Place
+from betimes.engine.snapshots.segments import Weighed
 from betimes.engine.snapshots.weights import MADE
 from betimes.engine.stages.handed import in_order as by_time
 from betimes.engine.stages.tactic import Ints
 from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.model.stored import Int, shaped
-from betimes.model.volumes import Kept
 from betimes.patterns.kernel import ARRIVAL, KEY, NUMBER, TS
 
 Floats = npt.NDArray[np.float64]
@@ -141,15 +141,16 @@ def in_order(events: Ints, place: Callable[[int], Place] | None) -> Ints | None:
     return order
 
 
-class ColumnSegment:
+class ColumnSegment(Weighed):
     """Events in order, what they made, and the state of each key before they touched it.
 
     The arrays have room for more, because most segments are continued by the batches that follow.
     """
 
-    __slots__ = ("_events", "_log", "_logged", "_own", "kept", "outputs", "size", "stamp", "start")
+    __slots__ = ("_events", "_log", "_logged", "_own", "outputs", "size", "stamp", "start")
 
     def __init__(self, stamp: int, start: Place, events: Ints, own: Floats, undo: Ints) -> None:
+        super().__init__()
         self.stamp = stamp
         self.start = start
         """The place of the first event that was ever here."""
@@ -157,8 +158,6 @@ class ColumnSegment:
         self.undo = undo
         self.outputs: list[Outputs] = []
         """What they made, in pieces; the key of each is its number."""
-        self.kept: Kept | None = None
-        """Where it was written to a checkpoint."""
 
     @property
     def events(self) -> Ints:
@@ -204,9 +203,8 @@ class ColumnSegment:
         if self._log.shape[1] > self._logged:
             self._log = self.undo.copy()
 
-    @property
-    def weight(self) -> int:
-        """About how many bytes it takes, without the payloads of its events."""
+    def _weigh(self) -> int:
+        """Without the payloads of its events."""
         arrays = int(self.events.nbytes + self.own.nbytes + self.undo.nbytes)
         return arrays + MADE * sum(map(len, self.outputs))
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from betimes.engine.news.outputs import Output, Place
+from betimes.engine.snapshots.segments import Weighed
 from betimes.engine.snapshots.states import Snapshot
 from betimes.engine.snapshots.weights import (
     MADE,
@@ -32,7 +33,6 @@ from betimes.model.batch import pick
 from betimes.model.event import Event
 from betimes.model.stored import Int
 from betimes.model.unmade import Events, Unmade
-from betimes.model.volumes import Kept
 
 Ints = npt.NDArray[np.int64]
 
@@ -210,15 +210,13 @@ class EventRows:
         return bisect_left(range(len(self)), place, key=self.place)
 
 
-class RowSegment:
+class RowSegment(Weighed):
     """Events between two snapshots."""
 
     __slots__ = (
         "_count",
         "_index",
-        "_kept",
         "_parts",
-        "_weight",
         "last",
         "outputs",
         "size",
@@ -227,28 +225,15 @@ class RowSegment:
     )
 
     def __init__(self, start: Place) -> None:
+        super().__init__()
         self.start = self.last = start
         self.size = 0
         self.undo: dict[Any, Snapshot] = {}
         self.outputs: dict[Any, list[Output]] = {}
-        self._kept: Kept | None = None
-        self._weight: int | None = None
-        """About how many bytes it takes, if it has not changed since somebody asked."""
         self._parts: list[EventRows] = []
         self._count = 0
         """Rows in all parts, including events that were removed."""
         self._index: defaultdict[Any, list[int]] | None = None
-
-    @property
-    def kept(self) -> Kept | None:
-        """Where it was written to a checkpoint; set to None by whoever changes it."""
-        return self._kept
-
-    @kept.setter
-    def kept(self, kept: Kept | None) -> None:
-        self._kept = kept
-        if kept is None:
-            self._weight = None
 
     @property
     def columns(self) -> EventRows | None:
@@ -297,7 +282,7 @@ class RowSegment:
             rows = [row for mine in self._index.values() for row in mine]
             self._parts = [columns.pick(np.array(rows)).sorted()] if rows else []
             self._count = len(rows)
-            self._index = self._weight = None
+            self._index, self._weight = None, -1
 
     def insert(self, events: EventRows) -> None:
         """Add events that land among the handled ones."""
@@ -313,13 +298,6 @@ class RowSegment:
         self._count += len(places)
         self.size += len(places)
         self.last = max(self.last, places[-1])
-
-    @property
-    def weight(self) -> int:
-        """About how many bytes it takes."""
-        if self._weight is None:
-            self._weight = self._weigh()
-        return self._weight
 
     def _weigh(self) -> int:
         weight = MADE * sum(map(len, self.outputs.values()))

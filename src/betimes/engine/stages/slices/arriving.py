@@ -57,7 +57,7 @@ class SlicesArriving:
         self._has_keys = setting.node.by is not None or setting.grouped
         self._keys = Keys()
         nothing = Slice(EventBatch.concat([]), NOTHING, NOTHING)
-        self._waiting = WaitingRoom(nothing, Slice.join, views=True)
+        self._waiting = WaitingRoom(nothing, Slice.wait, views=True)
         self._below = FromBelow()
         self._mixed = False
         """Whether there may be outputs of other stages among the events."""

@@ -119,15 +119,20 @@ class Slice:
         row = bisect_left(range(len(self)), place, key=self.place)
         return self.take(np.delete(np.arange(len(self)), row))
 
+    @classmethod
+    def wait(cls, parts: list[Slice]) -> Slice:
+        """Concatenate what waits: the same as `join`, but more will follow."""
+        return cls.join(parts, grows=True)
+
     @staticmethod
-    def join(parts: list[Slice]) -> Slice:
+    def join(parts: list[Slice], *, grows: bool = False) -> Slice:
         """Concatenate."""
         if len(parts) == 1:
             return parts[0]
         arrival = np.concatenate([part.arrival for part in parts])
         waits = all(part.at is part.arrival for part in parts)
         return Slice(
-            whole(concat([part.batch for part in parts]), _CHUNKS),
+            whole(concat([part.batch for part in parts], grows=grows), _CHUNKS),
             arrival,
             arrival if waits else np.concatenate([part.at for part in parts]),
             np.concatenate([part.codes for part in parts]),

@@ -23,11 +23,12 @@ class SliceSegment:
     __slots__ = (
         "_in_order",
         "_parts",
+        "_saved",
+        "_state_weight",
         "_weight",
         "kept",
         "last",
         "outputs",
-        "saved",
         "size",
         "start",
     )
@@ -43,6 +44,15 @@ class SliceSegment:
         self._in_order = True
         self._weight = 0
         """About how many bytes the parts take: there may be one per batch."""
+
+    @property
+    def saved(self) -> Snapshot:
+        """The state before them."""
+        return self._saved
+
+    @saved.setter
+    def saved(self, saved: Snapshot) -> None:
+        self._saved, self._state_weight = saved, -1
 
     @property
     def events(self) -> Slice:
@@ -66,7 +76,9 @@ class SliceSegment:
     @property
     def weight(self) -> int:
         """About how many bytes it takes."""
-        return self._weight + weight_of_state(self.saved) + MADE * len(self.outputs)
+        if self._state_weight < 0:
+            self._state_weight = weight_of_state(self.saved)
+        return self._weight + self._state_weight + MADE * len(self.outputs)
 
     def remove(self, place: Place) -> None:
         """Remove the event at a place."""
