@@ -29,7 +29,7 @@ EVERY = 0.5
 """Seconds between two files."""
 SPAN = 2.0
 """Seconds between two micro-batches that keep up."""
-AT_ONCE = 1.25
+AT_ONCE = 1.6
 """What a micro-batch takes at most, in multiples of what the query can handle in that time."""
 SLOTS = 4
 TRIAL = 25_000.0
