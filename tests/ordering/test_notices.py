@@ -89,7 +89,8 @@ def test_notices_do_not_depend_on_batches() -> None:
 
 def test_a_notice_is_never_handed_out_nor_held() -> None:
     unit = OrderingUnit(clock="*")
-    ordered = unit.feed([Event("A", 5), Event(PSEUDO, 1), Event(PSEUDO, 10**12), Event("A", 6)])
+    stream = [Event("A", 5), Event(PSEUDO, 1), Event(PSEUDO, 10**12), Event("A", 6)]
+    ordered = unit.feed(EventBatch.from_rows(stream))
     assert [e.ts for e in ordered.released.events] == [5]
     assert unit.stats.slack == 5
     assert unit.stats.clock == 6
@@ -103,7 +104,8 @@ def test_quantile_keeps_to_the_largest_notice_while_its_window_lasts(
     unit = OrderingUnit(clock="A", slack="quantile")
     slacks = []
     for now, notice in zip((100, 200), order, strict=True):
-        unit.feed([Event("A", now - 1), Event(PSEUDO, now - notice), Event("A", now)])
+        stream = [Event("A", now - 1), Event(PSEUDO, now - notice), Event("A", now)]
+        unit.feed(EventBatch.from_rows(stream))
         slacks.append(unit.stats.slack)
     assert slacks == [order[0], 40]
     unit.feed([Event("A", t) for t in range(201, 200 + 2 * 500)])

@@ -236,7 +236,7 @@ def test_a_suspect_that_time_has_passed_is_not_rejected() -> None:
     for size in (1, len(stream)):
         unit = OrderingUnit(clock="A", max_skew=40, slack=0)
         for low in range(0, len(stream), size):
-            unit.feed(stream[low : low + size])
+            unit.feed(EventBatch.from_rows(stream[low : low + size]))
         unit.finish()
         assert (unit.stats.settled, unit.stats.rejected) == (4, 0)
 
