@@ -7,7 +7,7 @@ time far from the others in memory. Made when it is handed out, it is freed righ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from betimes.model.batch import EventBatch, in_rows, pick
 from betimes.model.event import Event
 
 Ints = npt.NDArray[np.int64]
+Names = npt.NDArray[np.object_]
+Joined = Callable[[list[Names]], Names]
 
 
 class Unmade:
@@ -30,7 +32,7 @@ class Unmade:
     __slots__ = ("names", "payloads", "ts")
 
     def __init__(
-        self, names: npt.NDArray[np.object_], ts: Ints, payloads: list[dict[str, Any]] | None
+        self, names: Names, ts: Ints, payloads: list[dict[str, Any]] | None
     ) -> None:
         self.names = names
         self.ts = ts
@@ -71,10 +73,10 @@ class Unmade:
         payloads = None if self.payloads is None else list(self.payloads)
         return Unmade(self.names, self.ts, payloads)
 
-    def followed_by(self, others: list[Unmade], ts: Ints) -> Unmade:
+    def followed_by(self, others: list[Unmade], ts: Ints, joined: Joined) -> Unmade:
         """These, which may be changed, and others; `ts` are the times of all."""
         parts = [self, *others]
-        names = np.concatenate([part.names for part in parts])
+        names = joined([part.names for part in parts])
         payloads = self.payloads
         if any(part.payloads is not None for part in parts):
             payloads = [{} for _ in range(len(self))] if payloads is None else payloads
@@ -92,13 +94,16 @@ def own(events: Events) -> Events:
     return list(events) if isinstance(events, list) else events.own()
 
 
-def join(parts: list[Events], ts: Ints) -> Events:
-    """Events that follow each other, with their times; the first part absorbs the others."""
+def join(parts: list[Events], ts: Ints, joined: Joined) -> Events:
+    """Events that follow each other, with their times; the first part absorbs the others.
+
+    `joined` joins columns of types.
+    """
     first, *others = parts
     if isinstance(first, Unmade):
         columns = [part for part in others if isinstance(part, Unmade)]
         if len(columns) == len(others):
-            return first.followed_by(columns, ts)
+            return first.followed_by(columns, ts, joined)
         first = list(first)
     for part in others:
         first += part

@@ -35,6 +35,9 @@ class Waits(Protocol):
     def part(self, low: int, high: int) -> Self:
         """A range of them."""
 
+    def rest(self, low: int) -> Self:
+        """These, which may be changed, without the first ones."""
+
     def joined(self, more: Self) -> Self:
         """These, which may be changed, followed by others."""
 
@@ -134,7 +137,7 @@ class WaitingRoom(Generic[W]):
             self._rows, self._events = known[oldest:], self._nothing
         elif not at_once and len(known) - oldest <= most:
             # What arrived since the oldest event that is held stays in one piece.
-            self._rows, self._events = known[oldest:], events.part(oldest, len(known))
+            self._rows, self._events = known[oldest:], events.rest(oldest)
         else:
             held = np.sort(held)
             index = known.searchsorted(held)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from betimes.engine.snapshots.spacing import Costs
@@ -15,6 +16,17 @@ _SAMPLE = 8
 """One in this many snapshots is timed: reading the clock takes as long as a small snapshot."""
 
 
+class Ready(dict[Any, Any]):
+    """The function to call for an event, by key, of those that the last segment has touched."""
+
+    def __init__(self, touch: Callable[[Any], Any]) -> None:
+        self._touch = touch
+
+    def __missing__(self, key: Any) -> Any:
+        method = self[key] = self._touch(key)
+        return method
+
+
 class Detectors:
     """A detector for each key, made when the key is first touched."""
 
@@ -24,6 +36,7 @@ class Detectors:
         costs: Costs,
         counts: StageCounts,
         time: Callable[[], float],
+        segments: Sequence[RowSegment],
     ) -> None:
         self._execution = execution
         self._states = execution.states
@@ -31,23 +44,26 @@ class Detectors:
         self._counts = counts
         self._time = time
         self.by_key: dict[Any, Any] = {}
-        self.methods: dict[Any, Any] = {}
+        self._methods: dict[Any, Any] = {}
         """The function to call for an event, by key: looking it up costs more than calling it."""
+        self.ready = Ready(partial(self.touch, segments))
+        """The same where nothing has to be saved before."""
 
     def install(self, key: Any, detector: Any) -> None:
         """Make this the detector of a key; None removes it."""
+        self.ready.pop(key, None)
         if detector is None:
             self.by_key.pop(key, None)
-            self.methods.pop(key, None)
+            self._methods.pop(key, None)
         else:
             self.by_key[key] = detector
-            self.methods[key] = self._execution.runner.method(detector)
+            self._methods[key] = self._execution.runner.method(detector)
 
     def touch(self, segments: Sequence[RowSegment], key: Any) -> Any:
         """Save the state of a key before the last segment first changes it; return its method."""
         segment = segments[-1]
         if key in segment.undo:
-            return self.methods[key]
+            return self._methods[key]
         segment.kept = None
         detector = self.by_key.get(key)
         if detector is None:
@@ -65,7 +81,7 @@ class Detectors:
             if timed:
                 self._costs.note_snapshot(self._time() - began)
             self._counts.snapshots += 1
-        return self.methods[key]
+        return self._methods[key]
 
     def before(self, key: Any, affected: Sequence[RowSegment]) -> Snapshot:
         """The state that the key had before these segments."""

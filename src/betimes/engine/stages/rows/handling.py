@@ -65,8 +65,8 @@ class Handling:
         """The last place that was handled before this batch."""
         self._reopened: set[Any] = set()
         """Keys that went back in this batch: deadlines that have passed have to pass again."""
-        self.touched: set[Any] = set()
-        """Keys that had events in this batch, unless they only went back."""
+        self.touched = 0
+        """How many keys had events in this batch at most, unless they only went back."""
         self._is_batch = setting.node.maker.kind == "batch"
         self._simple = not (self.timed or self._is_batch)
         """Whether its detectors only know events, which they get one by one."""
@@ -75,7 +75,9 @@ class Handling:
         self._failures = setting.failures
         self._spacing = parse_snapshots(setting.options.snapshots)
         self.execution = Execution(setting.node)
-        self.detectors = Detectors(self.execution, self.costs, setting.counts, setting.time)
+        self.detectors = Detectors(
+            self.execution, self.costs, setting.counts, setting.time, self.history.segments
+        )
         self.deadlines = Deadlines(self.detectors)
 
     # Forward
@@ -93,7 +95,7 @@ class Handling:
             length = self._spacing.length(self.costs, speculative=speculative)
             room = length - segments[-1].size if segments else 0
             if room <= 0:
-                segments.append(RowSegment(events.place(start)))
+                self._begin(events.place(start))
                 room = length
             end = min(start + room, len(events) if speculative else certain)
             whole = start == 0 and end == len(events)
@@ -101,6 +103,11 @@ class Handling:
             outputs += self._handle(part, segments[-1], when, start)
             start = end
         return outputs
+
+    def _begin(self, place: Place) -> None:
+        """Begin a segment: every key that it touches is saved first."""
+        self.history.segments.append(RowSegment(place))
+        self.detectors.ready.clear()
 
     def _handle(
         self, events: EventRows, segment: RowSegment, when: When, start: int
@@ -171,7 +178,7 @@ class Handling:
 
         If the detector fails, the answer is None, and the key has to go back.
         """
-        self.touched.add(key)
+        self.touched += 1
         segments = self.history.segments[: number + 1]
         method = self.detectors.touch(segments, key)
         try:
@@ -195,27 +202,21 @@ class Handling:
             return self._run_with_care(segment, events)
 
     def _run(self, segment: RowSegment, events: EventRows) -> Made:
-        runner, detectors, segments = self.execution.runner, self.detectors, self.history.segments
-        keys = events.keys
+        runner, ready, keys = self.execution.runner, self.detectors.ready, events.keys
         if keys is None:
-            self.touched.add(None)
-            return runner.run(detectors.touch(segments, None), events.events)
-        mine = set(keys)
-        self.touched |= mine
-        if not mine <= segment.undo.keys():
-            # In the order of the events: that of a set may differ from run to run.
-            for key in dict.fromkeys(keys):
-                detectors.touch(segments, key)
+            self.touched += 1
+            return runner.run(ready[None], events.events)
         if not self._is_batch:
-            return runner.run_keyed(detectors.methods, events.events, keys)
-        made = [
+            made = runner.run_keyed(ready, events.events, keys)
+            self.touched += min(len(events), len(segment.undo))
+            return made
+        by_key = _rows_by_key(events)
+        self.touched += len(by_key)
+        return _sorted([
             (mine[row], event)
-            for key, mine in _rows_by_key(events).items()
-            for row, event in zip(
-                *runner.run(detectors.methods[key], events.some(mine)), strict=True
-            )
-        ]
-        return _sorted(made)
+            for key, mine in by_key.items()
+            for row, event in zip(*runner.run(ready[key], events.some(mine)), strict=True)
+        ])  # fmt: skip
 
     def _run_with_care(self, segment: RowSegment, events: EventRows) -> Made:
         """Start from the states before the segment, key by key, and leave out what fails."""
@@ -273,7 +274,7 @@ class Handling:
         segments = self.history.segments
         for deadline, key in self.deadlines.due(ts):
             if not segments:
-                segments.append(RowSegment((deadline, TIME, b"")))
+                self._begin((deadline, TIME, b""))
             segment = segments[-1]
             method = self.detectors.touch(segments, key)
             try:

@@ -28,6 +28,7 @@ from betimes.engine.snapshots.weights import (
     weight_of_event,
     weight_of_state,
 )
+from betimes.engine.stages.rows.growing import Growing
 from betimes.model import stored, unmade
 from betimes.model.batch import pick
 from betimes.model.event import Event
@@ -44,7 +45,7 @@ class EventRows:
     are outputs of other stages among the events, `rank` and `tie` are lists.
     """
 
-    __slots__ = ("at", "events", "keys", "outputs", "rank", "tie", "ts")
+    __slots__ = ("_grown", "at", "events", "keys", "outputs", "rank", "tie", "ts")
 
     def __init__(
         self,
@@ -64,6 +65,8 @@ class EventRows:
         self.keys = keys
         self.outputs = outputs or {}
         """Which rows are outputs of other stages, and which outputs, while they are handed out."""
+        self._grown: tuple[Growing, Growing, Growing, Growing] | None = None
+        """The columns ts, at and tie, and the types of events, once others were joined to them."""
 
     @classmethod
     def nothing(cls) -> EventRows:
@@ -141,25 +144,32 @@ class EventRows:
         return None if self.keys is None else self.keys[row]
 
     def part(self, low: int, high: int) -> EventRows:
-        events = self.events
+        events, tie = self.events, self.tie[low:high]
         return EventRows(
             self.ts[low:high],
             None if self.rank is None else self.rank[low:high],
-            self.tie[low:high],
+            tie,
             events.part(low, high) if isinstance(events, Unmade) else events[low:high],
-            self.at[low:high],
+            tie if self.at is self.tie else self.at[low:high],  # type: ignore[arg-type]
             None if self.keys is None else self.keys[low:high],
         )
+
+    def rest(self, low: int) -> EventRows:
+        """These without the first ones; what is joined to them still finds room."""
+        rest = self.part(low, len(self))
+        rest._grown = self._grown
+        return rest
 
     def pick(self, rows: Ints) -> EventRows:
         numbers, events, ts = rows.tolist(), self.events, self.ts.take(rows)
         tie = self.tie.take(rows) if isinstance(self.tie, np.ndarray) else pick(self.tie, numbers)
+        at: Any = tie if self.at is self.tie else self.at.take(rows)
         return EventRows(
             ts,
             None if self.rank is None else pick(self.rank, numbers),
             tie,
             events.pick(rows, numbers, ts) if isinstance(events, Unmade) else pick(events, numbers),
-            self.at.take(rows),
+            at,
             None if self.keys is None else pick(self.keys, numbers),
         )
 
@@ -185,11 +195,15 @@ class EventRows:
         if any(part.rank is not None for part in parts):
             for part in parts:
                 part.with_ranks()
-        first.ts = np.concatenate([part.ts for part in parts])
-        first.at = np.concatenate([part.at for part in parts])
+        if first._grown is None:
+            first._grown = Growing(), Growing(), Growing(), Growing()
+        ts, at, tie, names = first._grown
+        same = all(part.at is part.tie for part in parts)
+        first.ts = ts.join([part.ts for part in parts])
         if isinstance(first.tie, np.ndarray):
-            first.tie = np.concatenate([part.tie for part in parts])
-        first.events = unmade.join([part.events for part in parts], first.ts)
+            first.tie = tie.join([part.tie for part in parts])
+        first.at = first.tie if same else at.join([part.at for part in parts])
+        first.events = unmade.join([part.events for part in parts], first.ts, names.join)
         for part in others:
             if first.keys is not None and part.keys is not None:
                 first.keys += part.keys

@@ -1,10 +1,13 @@
-"""When something could be made from an event: with it, all earlier ones of its key were known."""
+"""When something could be made from an event: with it, all earlier ones of its key were known.
+
+Few events make anything, so this is looked up for those that do. Only events that arrived later
+count, and these are after the first place at which anything known had arrived later. If so many are
+looked at that a list for all events would have taken less time, there is such a list from then on.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +16,14 @@ from betimes.engine.stages.rows.history import EventRows
 
 Ints = npt.NDArray[np.int64]
 
-_FEW = 8
-"""If less than one event in so many was overtaken, a list for all of them takes longer."""
-_NONE: tuple[list[int], list[int]] = [], []
-
 
 class When:
     """The arrivals with which events, and all earlier ones of their keys, were known."""
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
+        self._left = len(events)
+        """How many events may be looked at before a list takes less time."""
 
     @cached_property
     def _newest(self) -> Ints:
@@ -34,31 +35,14 @@ class When:
         keys = self._keys
         if keys is None or newest == at:
             return newest
-        overtaken = self._overtaken
-        if overtaken is None:
+        if self._left < 0:
             return max(at, self._before[row])
-        rows, known = overtaken.get(keys[row], _NONE)
-        count = bisect_left(rows, row)
-        return max(at, known[count - 1]) if count else at
-
-    @cached_property
-    def _overtaken(self) -> dict[Any, tuple[list[int], list[int]]] | None:
-        """By key, the events that came later than one that they precede; None if they are many.
-
-        With each, the arrival with which it and all of them before it were known.
-        """
-        at, keys = self._at, self._keys
-        assert keys is not None
-        least = np.minimum.accumulate(at[::-1])[::-1]
-        late = (at[:-1] > least[1:]).nonzero()[0].tolist()
-        if len(late) * _FEW > len(keys):
-            return None
-        found: dict[Any, tuple[list[int], list[int]]] = {}
-        for row in late:
-            rows, known = found.setdefault(keys[row], ([], []))
-            rows.append(row)
-            known.append(max(at.item(row), known[-1] if known else -1))
-        return found
+        first = int(self._newest.searchsorted(at, side="right"))
+        later = (self._at[first:row] > at).nonzero()[0].tolist()
+        self._left -= len(later)
+        key = keys[row]
+        mine = [other for other in later if keys[first + other] == key]
+        return max([self._at.item(first + other) for other in mine]) if mine else at
 
     def known(self, row: int) -> int:
         """When all earlier events of its key were known; -1 if there is none."""
@@ -70,7 +54,7 @@ class When:
     def _before(self) -> list[int]:
         """With which arrival all earlier events of its key were known, for each event."""
         assert self._keys is not None
-        newest: dict[Any, int] = {}
+        newest: dict[object, int] = {}
         found = []
         for key, at in zip(self._keys, self._at.tolist(), strict=True):
             before = newest.get(key, -1)

@@ -76,6 +76,10 @@ class Slice:
         types = self.batch.types
         return [types[code] for code in self.batch.codes[rows].tolist()]
 
+    def rest(self, low: int) -> Slice:
+        """These without the first ones."""
+        return self.part(low, len(self))
+
     def part(self, low: int, high: int) -> Slice:
         if low == 0 and high == len(self):
             return self
