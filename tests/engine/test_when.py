@@ -6,27 +6,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.engine.stages.rows import when as module
 from betimes.engine.stages.rows.when import When
 
 
 @given(
     st.permutations(range(12)),
     st.none() | st.lists(st.sampled_from("ab"), min_size=12, max_size=12),
-    st.sampled_from([0, 3]),
+    st.sampled_from([-1, 3, 100]),
 )
 def test_it_is_the_newest_arrival_of_the_key_up_to_there(
-    at: list[int], keys: list[str] | None, few: int
+    at: list[int], keys: list[str] | None, looked_at: int
 ) -> None:
     rows: Any = SimpleNamespace(at=np.array(at), keys=keys)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_FEW", few)
-        when = When(rows)
-        for row in range(len(at)):
-            before = [at[n] for n in range(row) if keys is None or keys[n] == keys[row]]
-            assert when.known(row) == max(before, default=-1)
-            assert when.made(row) == max([*before, at[row]])
+    when = When(rows)
+    when._left = looked_at  # then there is a list
+    for row in range(len(at)):
+        before = [at[n] for n in range(row) if keys is None or keys[n] == keys[row]]
+        assert when.known(row) == max(before, default=-1)
+        assert when.made(row) == max([*before, at[row]])

@@ -31,9 +31,7 @@ class Unmade:
 
     __slots__ = ("names", "payloads", "ts")
 
-    def __init__(
-        self, names: Names, ts: Ints, payloads: list[dict[str, Any]] | None
-    ) -> None:
+    def __init__(self, names: Names, ts: Ints, payloads: list[dict[str, Any]] | None) -> None:
         self.names = names
         self.ts = ts
         self.payloads = payloads
@@ -94,7 +92,7 @@ def own(events: Events) -> Events:
     return list(events) if isinstance(events, list) else events.own()
 
 
-def join(parts: list[Events], ts: Ints, joined: Joined) -> Events:
+def join(parts: list[Events], ts: Ints, joined: Joined = np.concatenate) -> Events:
     """Events that follow each other, with their times; the first part absorbs the others.
 
     `joined` joins columns of types.

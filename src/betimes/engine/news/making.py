@@ -70,20 +70,8 @@ class OutputMaker:
         self, event: Event, n: int, cause: Place, cause_type: str, at: int, key: Any
     ) -> Output:
         """The n-th event made from a cause, when the event with number `at` had arrived."""
-        clock, slack = self.path.at(at)
-        base = self._digest(event, n, cause, key)
-        copy = self.copies.take(base)
-        if clock == NEVER:
-            clock = cause[0]
-        early = cause[0] + slack - clock
-        name = self._name
-        tie = (name, encode(key), cause, n) if self._is_batch else (name, cause, n)
-        # By position: this runs for every output, and keywords would take a third of the time.
-        return Output(
-            f"{base}-{copy}" if copy else base, event, (event.ts, self._level, tie), cause,
-            cause_type, at, clock, slack, early if 0 < early <= _MOST else 0,
-            self._group_of(key) if self._grouped else None, key, copy,
-        )  # fmt: skip
+        (output,) = self._made([event], [cause], [cause_type], [at], [key], n)
+        return output
 
     def make_all(
         self,
@@ -94,15 +82,41 @@ class OutputMaker:
         keys: Iterable[Any],
     ) -> list[Output]:
         """Several, in order; those of one cause are adjacent."""
-        before, n = None, 0
-        outputs = []
-        # One key may stand for all.
+        return self._made(events, causes, cause_types, at, keys)
+
+    def _made(
+        self,
+        events: list[Event],
+        causes: list[Place],
+        cause_types: Sequence[str],
+        at: list[int],
+        keys: Iterable[Any],
+        first: int = 0,
+    ) -> list[Output]:
+        """The same; `first` is the number of the first one."""
+        path_at, digest, take, grouped = self.path.at, self._digest, self.copies.take, self._grouped
+        level, name, is_batch = self._level, self._name, self._is_batch
+        outputs: list[Output] = []
+        before, n = None, first
+        # By position, and one key may stand for all: this runs for every output.
         for event, cause, cause_type, seen, key in zip(  # noqa: B905
             events, causes, cause_types, at, keys
         ):
-            n = n + 1 if cause == before else 0
-            before = cause
-            outputs.append(self.make(event, n, cause, cause_type, seen, key))
+            if before is not None:
+                n = n + 1 if cause == before else 0
+            before, due = cause, cause[0]
+            clock, slack = path_at(seen)
+            base = digest(event, n, cause, key)
+            copy = take(base)
+            if clock == NEVER:
+                clock = due
+            early = due + slack - clock
+            tie = (name, encode(key), cause, n) if is_batch else (name, cause, n)
+            outputs.append(Output(
+                f"{base}-{copy}" if copy else base, event, (event.ts, level, tie), cause,
+                cause_type, seen, clock, slack, early if 0 < early <= _MOST else 0,
+                self._group_of(key) if grouped else None, key, copy,
+            ))  # fmt: skip
         return outputs
 
     def make_columns(

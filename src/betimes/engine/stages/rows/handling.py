@@ -13,7 +13,7 @@ steps: `Execution` does the first, `OutputMaker` the second.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -28,6 +28,7 @@ from betimes.engine.snapshots.states import ABSENT, Snapshot
 from betimes.engine.stages.execution import Done, Execution
 from betimes.engine.stages.rows.deadlines import Deadlines
 from betimes.engine.stages.rows.detectors import Detectors
+from betimes.engine.stages.rows.grouping import by_row, in_row_order, rows_by_key, split_due
 from betimes.engine.stages.rows.history import EventRows, RowSegment
 from betimes.engine.stages.rows.when import When
 from betimes.engine.stages.runner import DetectorFailed, Due, Made
@@ -65,8 +66,10 @@ class Handling:
         """The last place that was handled before this batch."""
         self._reopened: set[Any] = set()
         """Keys that went back in this batch: deadlines that have passed have to pass again."""
-        self.touched = 0
-        """How many keys had events in this batch at most, unless they only went back."""
+        self._touched = 0
+        """How many keys had events in this batch, at most."""
+        self._followed: set[Any] = set()
+        """Keys of late events in this batch that were handled without going back."""
         self._is_batch = setting.node.maker.kind == "batch"
         self._simple = not (self.timed or self._is_batch)
         """Whether its detectors only know events, which they get one by one."""
@@ -79,6 +82,14 @@ class Handling:
             self.execution, self.costs, setting.counts, setting.time, self.history.segments
         )
         self.deadlines = Deadlines(self.detectors)
+
+    def note_batch(self, disturbed: Collection[Disturbance]) -> None:
+        """A batch is done: note how many keys it has touched, and how many of them went back."""
+        breaches = sum(disturbance.breach for disturbance in disturbed)
+        touched = max(self._touched, len(self._followed), len(disturbed), 1)
+        self.costs.note_batch(len(disturbed), breaches, touched)
+        self._touched = 0
+        self._followed.clear()
 
     # Forward
 
@@ -130,17 +141,18 @@ class Handling:
         self, segment: RowSegment, events: EventRows, made: Made, when: When, start: int
     ) -> list[Output]:
         """The outputs of events of a segment; in the batch, these begin at `start`."""
-        make, outputs, before, n = self._outputs.make, list[Output](), -1, 0
-        for row, event in zip(*made, strict=True):
-            if row != before:
-                before, n = row, 0
-                key, at = events.key(row), when.made(start + row)
-                place, cause = events.place(row), events.type(row)
-                mine = segment.outputs.setdefault(key, [])
-            output = make(event, n, place, cause, at, key)
-            mine.append(output)
-            outputs.append(output)
-            n += 1
+        rows = made.rows
+        keys = [events.key(row) for row in rows]
+        outputs = self._outputs.make_all(
+            made.events,
+            [events.place(row) for row in rows],
+            [events.type(row) for row in rows],
+            [when.made(start + row) for row in rows],
+            keys,
+        )
+        mine = segment.outputs
+        for key, output in zip(keys, outputs, strict=True):
+            mine.setdefault(key, []).append(output)
         return outputs
 
     def _commit_timed(
@@ -148,9 +160,9 @@ class Handling:
     ) -> list[Output]:
         """The same, if deadlines may have passed between the events."""
         outputs: list[Output] = []
-        for row, items in _by_row(made):
+        for row, items in by_row(made):
             key, at, place = events.key(row), when.made(start + row), events.place(row)
-            due, items = _split_due(items)
+            due, items = split_due(items)
             mine = self._make_due(due, key, when.known(start + row), at) if due else []
             cause = events.type(row)
             for n, event in enumerate(items):
@@ -178,7 +190,7 @@ class Handling:
 
         If the detector fails, the answer is None, and the key has to go back.
         """
-        self.touched += 1
+        self._followed.add(key)
         segments = self.history.segments[: number + 1]
         method = self.detectors.touch(segments, key)
         try:
@@ -204,15 +216,15 @@ class Handling:
     def _run(self, segment: RowSegment, events: EventRows) -> Made:
         runner, ready, keys = self.execution.runner, self.detectors.ready, events.keys
         if keys is None:
-            self.touched += 1
+            self._touched = 1
             return runner.run(ready[None], events.events)
         if not self._is_batch:
             made = runner.run_keyed(ready, events.events, keys)
-            self.touched += min(len(events), len(segment.undo))
+            self._touched = max(self._touched, min(len(events), len(segment.undo)))
             return made
-        by_key = _rows_by_key(events)
-        self.touched += len(by_key)
-        return _sorted([
+        by_key = rows_by_key(events)
+        self._touched = max(self._touched, len(by_key))
+        return in_row_order([
             (mine[row], event)
             for key, mine in by_key.items()
             for row, event in zip(*runner.run(ready[key], events.some(mine)), strict=True)
@@ -221,14 +233,14 @@ class Handling:
     def _run_with_care(self, segment: RowSegment, events: EventRows) -> Made:
         """Start from the states before the segment, key by key, and leave out what fails."""
         carefully: list[tuple[int, Any]] = []
-        for key, mine in _rows_by_key(events).items():
+        for key, mine in rows_by_key(events).items():
             self.detectors.touch(self.history.segments, key)
             saved = self._before_failure(segment, key, self.passed)
             done = self.execution.run_with_care(saved, events.some(mine))
             self._note(key, events, mine, done)
             carefully += [(mine[row], e) for row, e in zip(*done.made, strict=True)]
             self.detectors.install(key, done.detector)
-        return _sorted(carefully)
+        return in_row_order(carefully)
 
     def _note(self, key: Any, events: EventRows, rows: list[int], done: Done) -> None:
         """Note where the detector of a key fails; `rows` are those that were executed."""
@@ -393,10 +405,10 @@ class Handling:
         after: list[Output] = []
         same: list[str] = []
         finished = 0
-        for number, items in _by_row(made):
+        for number, items in by_row(made):
             place, cause = events.place(rows[number]), events.type(rows[number])
             if type(items[0]) is Due:
-                due, items = _split_due(items)
+                due, items = split_due(items)
                 replay.handed.append((events, rows[finished:number]))
                 finished = number
                 before = replay.newest()
@@ -416,34 +428,3 @@ class Handling:
             after, stay = self._outputs.again(old, after)
             replay.stay |= stay
         return after
-
-
-def _split_due(items: list[Any]) -> tuple[list[Due], list[Event]]:
-    """What a detector made because deadlines passed, and what it made from the event itself."""
-    return [i for i in items if type(i) is Due], [i for i in items if type(i) is not Due]
-
-
-def _by_row(made: Made) -> Iterator[tuple[int, list[Any]]]:
-    """What was made, grouped by the row of the event that it was made from."""
-    before, items = -1, list[Any]()
-    for row, event in zip(*made, strict=True):
-        if row == before:
-            items.append(event)
-            continue
-        if items:
-            yield before, items
-        before, items = row, [event]
-    if items:
-        yield before, items
-
-
-def _rows_by_key(events: EventRows) -> dict[Any, list[int]]:
-    rows: dict[Any, list[int]] = {}
-    for row in range(len(events)):
-        rows.setdefault(events.key(row), []).append(row)
-    return rows
-
-
-def _sorted(made: list[tuple[int, Any]]) -> Made:
-    made.sort(key=lambda pair: pair[0])
-    return Made([row for row, _ in made], [event for _, event in made])

@@ -198,11 +198,12 @@ class EventRows:
         if first._grown is None:
             first._grown = Growing(), Growing(), Growing(), Growing()
         ts, at, tie, names = first._grown
+        ties: list[Any] = [part.tie for part in parts]
         same = all(part.at is part.tie for part in parts)
         first.ts = ts.join([part.ts for part in parts])
         if isinstance(first.tie, np.ndarray):
-            first.tie = tie.join([part.tie for part in parts])
-        first.at = first.tie if same else at.join([part.at for part in parts])
+            first.tie = ties[0] = tie.join(ties)
+        first.at = ties[0] if same else at.join([part.at for part in parts])
         first.events = unmade.join([part.events for part in parts], first.ts, names.join)
         for part in others:
             if first.keys is not None and part.keys is not None:

@@ -112,9 +112,7 @@ class RowTactic(RowArrivals):
         if handling.timed:
             due = handling.run_out(moment.time, _known(events, disturbed), moment.last)
             yield Outputs.of(list(chain.from_iterable(due)))
-        touched, handling.touched = max(handling.touched, len(disturbed), 1), 0
-        breaches = sum(disturbance.breach for disturbance in disturbed.values())
-        handling.costs.note_batch(len(disturbed), breaches, touched)
+        handling.note_batch(disturbed.values())
         self._disturbed = {}
 
     def _replay_all(self) -> Iterator[Told]:

@@ -22,7 +22,7 @@ class When:
 
     def __init__(self, events: EventRows) -> None:
         self._at, self._keys = events.at, events.keys
-        self._left = len(events)
+        self._left = len(self._at)
         """How many events may be looked at before a list takes less time."""
 
     @cached_property
