@@ -70,7 +70,7 @@ class OutputMaker:
         self, event: Event, n: int, cause: Place, cause_type: str, at: int, key: Any
     ) -> Output:
         """The n-th event made from a cause, when the event with number `at` had arrived."""
-        (output,) = self._made([event], [cause], [cause_type], [at], [key], n)
+        (output,) = self.make_all([event], [cause], [cause_type], [at], [key], n)
         return output
 
     def make_all(
@@ -80,20 +80,9 @@ class OutputMaker:
         cause_types: Sequence[str],
         at: list[int],
         keys: Iterable[Any],
-    ) -> list[Output]:
-        """Several, in order; those of one cause are adjacent."""
-        return self._made(events, causes, cause_types, at, keys)
-
-    def _made(
-        self,
-        events: list[Event],
-        causes: list[Place],
-        cause_types: Sequence[str],
-        at: list[int],
-        keys: Iterable[Any],
         first: int = 0,
     ) -> list[Output]:
-        """The same; `first` is the number of the first one."""
+        """Several, in order; those of one cause are adjacent, and `first` is the first's number."""
         path_at, digest, take, grouped = self.path.at, self._digest, self.copies.take, self._grouped
         level, name, is_batch = self._level, self._name, self._is_batch
         outputs: list[Output] = []

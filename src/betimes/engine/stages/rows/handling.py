@@ -125,6 +125,8 @@ class Handling:
     ) -> list[Output]:
         """Handle events as part of the last segment; in the batch, they begin at `start`."""
         known = len(segment.undo)
+        if segment.indexed:
+            events.make()  # keys go back to it, so they will be asked for again
         time = self._setting.time
         began = time()
         made = self._run_forward(segment, events)

@@ -257,6 +257,11 @@ class RowSegment(Weighed):
             self._parts = [EventRows.join(self._parts)]
         return self._parts[0] if self._parts else None
 
+    @property
+    def indexed(self) -> bool:
+        """Whether any key has gone back to it."""
+        return self._index is not None
+
     def extend(self, columns: EventRows) -> None:
         """Add events that follow all others."""
         self.kept = None
