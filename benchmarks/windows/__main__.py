@@ -17,7 +17,8 @@ from benchmarks.windows.virtual import Case
 
 INSTANCES = (1, 2, 4, 8, 16)
 SOME = (1, 4, 16)
-PARTS = ["aggregates", "throughput", "latency", "snapshots", "processes"]
+SPACINGS = (1, 5, 10, 50, 100, 500, 1_000, 5_000)
+PARTS = ["aggregates", "throughput", "latency", "snapshots", "processes", "sessions"]
 console = Console()
 
 
@@ -70,15 +71,21 @@ def show_latency(intervals: dict[int, int]) -> None:
 
 
 def show_snapshots(intervals: dict[int, int]) -> None:
-    table = Table("snapshot every", *(f"{n} instances" for n in SOME))
-    large = bt.window(count=1_000, slide=200)
-    for snapshots in (1, 5, 10, 50, 100, 500, 1_000, "adaptive"):
-        cells = []
-        for n in SOME:
-            done = virtual.run(Case(n, True, 0.0, snapshots, intervals[n], large))
-            cells.append(f"{done.busy / 1e6:.2f} s, {median(done.latencies) / 1e3:.0f} ms")
-        table.add_row(str(snapshots), *cells)
-    console.print("work of all instances, and median latency; windows of 1,000 events", table)
+    for size in (100, 1_000, 10_000):
+        table = Table("snapshot every", *(f"{n} instances" for n in SOME))
+        window = bt.window(count=size, slide=size // 5)
+        work: dict[int, list[float]] = {n: [] for n in SOME}
+        for snapshots in (*SPACINGS, "adaptive"):
+            cells = []
+            for n in SOME:
+                done = virtual.run(Case(n, True, 0.0, snapshots, intervals[n], window))
+                work[n].append(done.busy / 1e6)
+                late = f", {median(done.latencies) / 1e3:.0f} ms" if done.latencies else ""
+                cells.append(f"{work[n][-1]:.3f} s{late}")
+            table.add_row(str(snapshots), *cells)
+        against = [f"{each[-1] / min(each[:-1]):.3f}" for each in work.values()]
+        table.add_row("adaptive / best other", *against)
+        console.print(f"work of all instances, median latency; windows of {size:,} events", table)
 
 
 def show_processes(events: int, rounds: int) -> None:
@@ -89,6 +96,15 @@ def show_processes(events: int, rounds: int) -> None:
         cells = [cell for mine, plain in pairs for cell in (f"{mine:,.0f}", f"{mine / plain:.2f}")]
         table.add_row(name, *cells)
     console.print(table)
+
+
+def show_sessions(rows: int) -> None:
+    from benchmarks.windows import sessions  # Spark is not needed for the others
+
+    table = Table("contender", "rows/s", "median micro-batch, s")
+    for name, (rate, batch) in sessions.rates(rows).items():
+        table.add_row(name, f"{rate:,.0f}", f"{batch:.2f}")
+    console.print("sessions on Spark", table)
 
 
 def main() -> None:
@@ -105,6 +121,8 @@ def main() -> None:
         show_latency({n: interval_of(n) for n in SOME})
     if "snapshots" in options.parts:
         show_snapshots({n: interval_of(n) for n in SOME})
+    if "sessions" in options.parts:
+        show_sessions(options.events // 4)
     if "processes" in options.parts:
         show_processes(options.events // 500, options.repeats)
 

@@ -100,7 +100,7 @@ def test_the_driver_is_killed_at_random_points(
 def test_processes_are_killed_in_the_middle_of_a_window(
     spark: SparkSession, windows_source: Path, windows_undisturbed: list[Row], tmp_path: Path
 ) -> None:
-    """One of an instance, which the engine replaces, and a Python worker, which Spark replaces."""
+    """Python workers, which Spark replaces: one with instances, and one with an engine."""
     folder = fresh(windows_source, tmp_path / "windows")
     times = sorted({row.ts for row in windows_undisturbed if row.type == "high"})
     deadly = [str(times[len(times) * share // 10]) for share in (4, 7)]

@@ -24,7 +24,7 @@ from tests.spark.windowing import Highs, windows
 
 
 def deadly_windows(folder: Path, apart: int, here: int) -> Hierarchy:
-    """The times at which an instance kills its process, and an engine that of Spark's worker."""
+    """The times at which an instance of a chain, and an engine, kill the worker that has them."""
     return windows(
         apart=Highs(folder=str(folder), deadly=apart), here=Highs(folder=str(folder), deadly=here)
     )

@@ -67,7 +67,8 @@ def weak(event: bt.Event, window: Any, state: list[int]) -> bool:
 def windows(by: str | None = "key", *, apart: Highs = ALIVE, here: Highs = ALIVE) -> bt.Hierarchy:
     """Windows over events, and over what other windows find.
 
-    The operator `apart` runs in processes of its instances, `here` in that of the engine.
+    On Spark, the instances of the operator `apart` have slots of their own, in a chain; `here` runs
+    in the engine's, and others in processes there.
     """
     hierarchy = bt.Hierarchy(clock="ball")
 
@@ -81,7 +82,7 @@ def windows(by: str | None = "key", *, apart: Highs = ALIVE, here: Highs = ALIVE
     add(apart, bt.window(count=5, slide=2), "hit", *apart.types, instances=2)
     add(visit, bt.window(gap="6ms"), events, "visit")
     free = bt.window(open=every_third, close=weak, state=[0])
-    add(visit, free, events, "stretch", instances=3, workers="inline")
+    add(visit, free, events, "stretch", instances=2, workers="processes")
     above = replace(here, types=("higher", "tour"))
     add(above, bt.window(time="30ms", slide="15ms"), "high", *above.types)
     add(bt.aggregate(most="max(n)"), bt.window(count=4, slide=3), "busy", "most")

@@ -85,3 +85,11 @@ def test_an_error_stops_the_engine_unless_it_is_skipped(shape: str) -> None:
     engine.feed([Event("A", ts, {"k": 0, "v": v}) for ts, v in enumerate(values)])
     with pytest.raises(DetectorError, match="detector 'tested' failed at Event"):
         engine.finish()
+
+
+def test_events_at_the_end_that_fail_come_back_when_an_earlier_one_comes_late() -> None:
+    """None of them was cut, so the late event is not behind anything that was."""
+    late = [Event("A", ts, {"v": v}) for ts, v in ((1, 1), (3, 2), (2, 1))]
+    found = run(hierarchy("count"), [[event] for event in late], attenuation=0.0)
+    assert found == run(hierarchy("count", RowTactic), [sorted(late, key=lambda e: e.ts)])
+    assert found[1] == 0

@@ -63,7 +63,7 @@ def world(chance: random.Random, seed: int) -> tuple[World, str, str, str | None
     made = World(
         WINDOWS[shape], operator(name, by), instances=chance.choice([1, 2, 4, 16]),
         schedule=chance.choice([*SCHEDULES, lambda number, _open: number % 7 % len(_open)]),
-        snapshots=chance.choice([1, 2, 5, 1000]), seed=seed, transit=(0, high),
+        snapshots=chance.choice([1, 2, 5, 1000, "adaptive"]), seed=seed, transit=(0, high),
         cost=lambda _name, _message: chance.randrange(1 + high // 2),
     )  # fmt: skip
     return made, shape, name, by

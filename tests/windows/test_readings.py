@@ -65,7 +65,8 @@ def test_other_detectors_have_no_parts() -> None:
         (
             bt.windowed(Steps, bt.window(count=3, slide=1), instances=4, schedule="locality"),
             "window: 3 events every 1\nclass: Steps\n"
-            "runs: event by event, 4 instances, each in its own process, windows by locality",
+            "runs: event by event, 4 instances, each in its own process "
+            "(on Spark, in its own slot), windows by locality",
         ),
         (
             bt.windowed(Steps, bt.window(open="v == 0", close="v == 3"), snapshots=100),

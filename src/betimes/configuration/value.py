@@ -16,7 +16,7 @@ depend on different things and change at different times:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
@@ -166,6 +166,11 @@ class Calibration:
             + "\nmake a new one with calibrate(), or adapt this one with recalibrate() (betimes "
             "calibrate --from)"
         )
+
+    def of_part(self, part: Wired) -> Calibration:
+        """The same for a part of the hierarchy."""
+        mine = {name: self.detectors[name] for name in part.levels()}
+        return replace(self, hierarchy=part.identity(), detectors=mine)
 
     def differences(self, hierarchy: Wired) -> list[str]:
         """How a hierarchy differs from the one that this was made for: one line per difference."""

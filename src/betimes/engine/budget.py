@@ -24,6 +24,10 @@ class Budget:
         self._budget = budget
         self.sharers = 1
         """How many orders share it: with order="key", one for each key."""
+        self.decided: list[int] | None = None
+        """What it decides, if somebody wants to know: the time before which to forget, or -1."""
+        self.told: list[int] | None = None
+        """What to decide, in order, if somebody else says so."""
 
     def due(self, before: int, now: int) -> bool:
         """Whether it is time to look, when arrivals with these numbers come in."""
@@ -37,18 +41,25 @@ class Budget:
 
         Returns whether it has to; it goes when the next event comes.
         """
-        if self._budget is None or not self.due(before, now):
-            return False
-        budget = self._budget // self.sharers
         stages = list(stages)
+        start = self._too_old(stages, before, now) if self.told is None else self.told.pop(0)
+        if self.decided is not None:
+            self.decided.append(start)
+        for stage in stages if start >= 0 else ():
+            stage.finality.forget_before(start)
+        return start >= 0
+
+    def _too_old(self, stages: list[Stage], before: int, now: int) -> int:
+        """What begins before this time has to go; -1 if nothing has to."""
+        if self._budget is None or not self.due(before, now):
+            return -1
+        budget = self._budget // self.sharers
         pieces = sorted((p for stage in stages for p in stage.tactic.history()), reverse=True)
         if sum(size for _, size in pieces) <= budget:
-            return False
+            return -1
         left = budget * _LEFT
         for start, size in pieces:
             left -= size
             if left < 0:
-                for stage in stages:
-                    stage.finality.forget_before(start)
-                return True
-        return False
+                return start
+        return -1

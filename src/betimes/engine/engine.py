@@ -45,7 +45,7 @@ from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 from betimes.ordering.workspace import Workspace
 
-FORMAT = 9
+FORMAT = 10
 """Layout of a checkpoint; any other layout is refused."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
@@ -168,6 +168,7 @@ class Engine:
             carry=carry, cores=cores, foresight=foresight, workspace=Workspace(),
             budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
+        self.budget = budget
         self._order: SharedOrder | KeyedOrder = (
             KeyedOrder(make, budget) if self.options.order == "key" else make()
         )

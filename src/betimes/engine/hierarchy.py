@@ -6,7 +6,7 @@ subscribes to; input events are level 0. The names of the types are the only wir
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from typing import Any
@@ -56,6 +56,8 @@ class Hierarchy:
         self.clock = parse_clock(clock)
         self.inputs = None if inputs is None else type_names(inputs, "inputs")
         self._nodes: dict[str, Node] = {}
+        self._depth: int | None = None
+        """The highest level of the hierarchy that it is a part of."""
 
     def add(
         self,
@@ -142,6 +144,24 @@ class Hierarchy:
         for name in self._nodes:
             found.adjust(name, **settings)
         return found
+
+    def mapped(self, change: Callable[[Node], Node]) -> Hierarchy:
+        """A copy in which each detector is what `change` makes of it."""
+        found = copy(self)
+        found._nodes = {name: change(node) for name, node in self._nodes.items()}
+        return found
+
+    def part(self, names: Collection[str]) -> Hierarchy:
+        """These detectors, and nothing else; numbers of arrivals are those of the whole."""
+        found = copy(self)
+        found._nodes = {name: node for name, node in self._nodes.items() if name in names}
+        found._depth = self.depth
+        return found
+
+    @property
+    def depth(self) -> int:
+        """The highest level."""
+        return max(self.levels().values(), default=0) if self._depth is None else self._depth
 
     def clock_of(self, node: Node) -> tuple[str, ...] | None:
         """The types that move the clock of a detector; None if they are learned."""

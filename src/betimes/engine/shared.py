@@ -75,7 +75,7 @@ class SharedOrder:
         self._reporter = Reporter(changes, key)
         self._carry = carry
         self._time = time
-        self._levels = hierarchy.levels()
+        self._levels, self._depth = hierarchy.levels(), hierarchy.depth
         source = options.source
         self._sources = None if source is None else Sources(source, "the engine")
         known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
@@ -262,7 +262,7 @@ class SharedOrder:
             )
             for name, level in self._levels.items()
         }
-        return self.take(Readings(inputs, tick.ts, 1 + max(self._levels.values())))
+        return self.take(Readings(inputs, tick.ts, 1 + self._depth))
 
     def finish(self, *, advance: bool) -> Parts:
         """The stream has ended: everything settles."""

@@ -16,12 +16,13 @@ every source in it before anything settles.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from betimes.configuration import Calibration
 from betimes.engine import Engine, EngineOptions, Hierarchy
 from betimes.host.columns import Columns
 from betimes.host.rows import change_rows, rejected_rows
@@ -57,6 +58,13 @@ class Setup:
         """Whether the attenuation of any detector follows the load."""
         return any(node.own.over(self.options).adaptive for node in self.hierarchy)
 
+    def of_part(self, part: Hierarchy) -> Setup:
+        """The same for a part of the hierarchy."""
+        options, known = self.options, self.options.calibration
+        if known is not None:
+            options = options.with_(calibration=Calibration.of(known).of_part(part))
+        return replace(self, hierarchy=part, options=options)
+
     def identity(self) -> Identity:
         """What a saved host depends on: a state is never restored under another identity."""
         own = Identity({"columns": self.columns.facts(), "output": {"results": self.results}})
@@ -73,10 +81,10 @@ class HostState(msgspec.Struct):
     engine: bytes
     volumes: list[bytes]
     """The names of what the engine's checkpoint refers to; it is stored beside it."""
-    last: int
-    rejected: int
-    heard: list[tuple[Any, int]]
-    spoke: list[tuple[Any, int]]
+    last: int = 0
+    rejected: int = 0
+    heard: list[tuple[Any, int]] = []
+    spoke: list[tuple[Any, int]] = []
 
 
 class Host:

@@ -25,7 +25,7 @@ already, the next batch need not wait until it is told so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import inf
@@ -88,6 +88,8 @@ class Entry(msgspec.Struct, tag="batch"):
     """Milliseconds without an event after which time passes; 0 if it never does."""
     seen: int = 0
     """How many rows of the input were read for it."""
+    told: list[bytes] = []
+    """What others have said to it, if it is a part of something larger."""
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -150,30 +152,42 @@ class Fed:
     """A saved host, if it is time for one; it replaces the log."""
 
 
-class LoggedHost:
-    """A host that has been fed what its token says."""
+class Logged:
+    """Something that has been fed what its token says; below, it says what it is."""
 
-    def __init__(
-        self, setup: Setup, identity: Identity, *, slot: int, clock: Callable[[], float]
-    ) -> None:
-        self.adaptive = setup.adaptive
-        self._host = Host(setup, slot=slot)
-        # Controlled from outside, so that the log can say how each batch was handled.
-        self._host.engine.hold_attenuation(1.0)
+    def __init__(self, identity: Identity, clock: Callable[[], float]) -> None:
         self.token = first_token(identity)
         self._clock = clock
-        self._steering = Attenuation(setup.options.zone)
-        self._began: float | None = None
         self._base: tuple[bytes, frozenset[bytes]] = b"", frozenset()
         """The digest of the last base that it knows of, and which volumes belong to it."""
-        self._attenuation: float | None = None
-        self.busy_factor = 0.0
-        """That of all that the host is a part of, as it was judged after the last batch."""
-        self._publisher = Publisher()
 
     @property
-    def engine(self) -> Engine:
-        return self._host.engine
+    def sure_clock(self) -> int | None:
+        """The time of the stream, if it is beyond doubt."""
+        return None
+
+    def check(self, entry: Entry) -> None:
+        """Refuse a batch from a log that is damaged."""
+
+    def apply(self, entry: Entry) -> pa.Table:
+        """Take a batch; return what comes of it."""
+        raise NotImplementedError
+
+    def take(self, entry: Entry, around: Around) -> pa.Table:  # noqa: ARG002
+        """Take a batch that was not taken before."""
+        return self.apply(entry)
+
+    def save_apart(self, known: Collection[bytes]) -> tuple[HostState, dict[bytes, bytes]]:
+        """All that is needed to resume, and volumes that are not known."""
+        raise NotImplementedError
+
+    def restore(self, state: HostState, volumes: Callable[[bytes], bytes | None]) -> None:
+        """Resume from a saved state."""
+        raise NotImplementedError
+
+    def steer(self, attenuation: float, began: float, around: Around) -> float:  # noqa: ARG002
+        """The attenuation for the next batch."""
+        return attenuation
 
     def rebuild(
         self,
@@ -189,14 +203,13 @@ class LoggedHost:
         fed = 0
         for entry, data in sorted(written, key=_place):
             if isinstance(entry, Base):
-                self._host.restore(entry.host, volumes)
+                self.restore(entry.host, volumes)
                 self.token = entry.token
                 self._base = _digest(data), frozenset(entry.host.volumes)
             else:
                 require(entry.number == fed, f"batch {fed} is missing in the log of a slot")
-                for part in entry.parts:
-                    sound(pa.ipc.open_stream(part).read_all())
-                self._apply(entry)
+                self.check(entry)
+                self.apply(entry)
                 self.token = _next(self.token, data)
             fed = entry.number + (not isinstance(entry, Base))
         require(token in (None, self.token), "the log of a slot does not end where its head does")
@@ -204,15 +217,12 @@ class LoggedHost:
     def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
         began = self._clock()
-        self._host.foresight.take(around.foreseen)
-        changes = self._apply(entry)
-        if around.place:
-            self._publisher.publish(around.place, entry.number, self._host.foresight)
-        steered = self._steer(head.attenuation, began, self._clock(), around)
+        changes = self.take(entry, around)
+        steered = self.steer(head.attenuation, began, around)
         written = stored(entry)
         self.token = _next(head.token, written)
         after = Head(
-            head.identity, self.token, steered, self.engine.sure_clock, entry.now + entry.idle,
+            head.identity, self.token, steered, self.sure_clock, entry.now + entry.idle,
             head.batches + 1, head.log_bytes + len(written), head.base_bytes, head.base,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
@@ -224,16 +234,43 @@ class LoggedHost:
     def _rebase(self, head: Head, batches: int) -> Rebase:
         """A new base. Another attempt may have stored the last one, with other volumes."""
         digest, known = self._base
-        state, new = self._host.save_apart(known if digest == head.base else ())
+        state, new = self.save_apart(known if digest == head.base else ())
         base = stored(Base(batches, self.token, state))
         self._base = _digest(base), frozenset(state.volumes)
         return Rebase(base, state.volumes, new)
 
-    def finish(self, *, advance: bool = True) -> pa.Table:
-        """The end of the stream: everything settles; with `advance`, open windows close."""
-        return self._host.finish(advance=advance)
 
-    def _apply(self, entry: Entry) -> pa.Table:
+class LoggedHost(Logged):
+    """A host that has been fed what its token says."""
+
+    def __init__(
+        self, setup: Setup, identity: Identity, *, slot: int, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(identity, clock)
+        self.adaptive = setup.adaptive
+        self._host = Host(setup, slot=slot)
+        # Controlled from outside, so that the log can say how each batch was handled.
+        self._host.engine.hold_attenuation(1.0)
+        self._steering = Attenuation(setup.options.zone)
+        self._began: float | None = None
+        self._attenuation: float | None = None
+        self.busy_factor = 0.0
+        """That of all that the host is a part of, as it was judged after the last batch."""
+        self._publisher = Publisher()
+
+    @property
+    def engine(self) -> Engine:
+        return self._host.engine
+
+    @property
+    def sure_clock(self) -> int | None:
+        return self.engine.sure_clock
+
+    def check(self, entry: Entry) -> None:
+        for part in entry.parts:
+            sound(pa.ipc.open_stream(part).read_all())
+
+    def apply(self, entry: Entry) -> pa.Table:
         if entry.attenuation != self._attenuation and self.adaptive:
             self.engine.hold_attenuation(entry.attenuation)
             self._attenuation = entry.attenuation
@@ -245,9 +282,22 @@ class LoggedHost:
             tables.append(self._host.pass_time(entry.now, entry.idle))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
-    def _steer(self, attenuation: float, began: float, ended: float, around: Around) -> float:
-        """The attenuation for the next batch: as low as the time between batches allows."""
-        before, self._began = self._began, began
+    def take(self, entry: Entry, around: Around) -> pa.Table:
+        self._host.foresight.take(around.foreseen)
+        changes = self.apply(entry)
+        if around.place:
+            self._publisher.publish(around.place, entry.number, self._host.foresight)
+        return changes
+
+    def save_apart(self, known: Collection[bytes]) -> tuple[HostState, dict[bytes, bytes]]:
+        return self._host.save_apart(known)
+
+    def restore(self, state: HostState, volumes: Callable[[bytes], bytes | None]) -> None:
+        self._host.restore(state, volumes)
+
+    def steer(self, attenuation: float, began: float, around: Around) -> float:
+        """As low as the time between batches allows."""
+        ended, before, self._began = self._clock(), self._began, began
         if before is None or began <= before:
             return attenuation
         own = around.sharing * (ended - began) / (began - before)
@@ -257,6 +307,10 @@ class LoggedHost:
         self._steering.value = attenuation
         self._steering.steer(self.busy_factor)
         return self._steering.value
+
+    def finish(self, *, advance: bool = True) -> pa.Table:
+        """The end of the stream: everything settles; with `advance`, open windows close."""
+        return self._host.finish(advance=advance)
 
 
 def _read(entry: bytes) -> Entry | Base:

@@ -8,6 +8,7 @@ depends on: state written under one identity is never read under another.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,10 +19,11 @@ from betimes.engine import Engine, EngineOptions, Hierarchy
 from betimes.host import Columns, Setup
 from betimes.host.host import milliseconds
 from betimes.model import Duration, OptionError
-from betimes.model.identity import Identity
+from betimes.model.identity import Identity, spelled_names
 from betimes.ordering.clock import EVERY
 from betimes.spark.shipping import ship
 from betimes.transactions.scouts import has_scouts
+from betimes.windows.chain import chained
 
 ROW_SLOT = "_betimes_slot"
 """The column that carries the slot of an input row until rows are packed."""
@@ -56,6 +58,8 @@ class Job:
     """Whether transactions may run where rows are read, ahead of the engine."""
     narrow: bool = False
     """Whether no row that goes to Python can be large."""
+    chained: Mapping[str, int] = field(default_factory=dict)
+    """The windowed operators whose instances have slots of their own, and how many."""
 
     @classmethod
     def of(
@@ -67,21 +71,35 @@ class Job:
         slots: int | None = None,
         results: str = "provisional",
         idle: Duration | None = None,
+        streams: bool = False,
     ) -> Job:
         """Check everything that can be checked without data."""
-        shipped = ship(hierarchy)
+        found = chained(hierarchy, options) if streams else {}
+        shipped = ship(hierarchy, inside=found)
         Engine(hierarchy, options)
         if slots is None:
             slots = 1 if options.by is None else USUAL_SLOTS
         _check_slots(slots, options.by)
         identity = Setup(hierarchy, options, columns, results).identity()
-        wanted = _wanted(hierarchy)
+        wanted, about = _wanted(hierarchy), {"slots": str(slots)}
+        if found:
+            about["instances"] = spelled_names([f"{name}: {n}" for name, n in found.items()])
         return cls(
             shipped, columns, options, results, slots, milliseconds(idle),
-            identity | Identity({"the job": {"slots": str(slots)}}), wanted,
+            identity | Identity({"the job": about}), wanted,
             _numbered(hierarchy, wanted), _ticking(hierarchy),
-            any(has_scouts(node, options) for node in hierarchy),
+            not found and any(has_scouts(node, options) for node in hierarchy), chained=found,
         )  # fmt: skip
+
+    @property
+    def stations(self) -> int:
+        """How many slots each engine has for the instances of its operators."""
+        return max(self.chained.values(), default=1)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions a stateful operator has."""
+        return self.slots * self.stations
 
     @property
     def adaptive(self) -> bool:

@@ -11,6 +11,7 @@ are.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pyspark import cloudpickle
@@ -19,10 +20,13 @@ from betimes.engine import Hierarchy
 from betimes.parallel import ShippingError, can_ship, culprit, needs_script, packed
 
 
-def ship(hierarchy: Hierarchy) -> bytes:
-    """The hierarchy as bytes for the workers of this query."""
+def ship(hierarchy: Hierarchy, inside: Collection[str] = ()) -> bytes:
+    """The hierarchy as bytes for the workers of this query.
+
+    Those `inside` start no processes, whatever they would do elsewhere.
+    """
     for node in hierarchy:
-        sent = getattr(node.maker.source, "sent", None)
+        sent = None if node.name in inside else getattr(node.maker.source, "sent", None)
         if sent is not None and needs_script(packed(sent, node.name)):
             raise ShippingError(
                 f"the detector {node.name!r} runs in processes that the workers of Spark start, "

@@ -99,8 +99,8 @@ class Run:
         """How many events the operator has handled."""
         self.closed = False
         """Whether the operator has heard of its end."""
-        self.stuck = False
-        """Whether the operator fails at its next event."""
+        self.stuck: tuple[Place, str] | None = None
+        """Where the operator fails, and how, if it does so at its next event."""
         self.saves: list[tuple[int, Any]] = []
         self.items: list[tuple[int, Item]] = []
         """What it has made, with the number of events from which it was made."""
@@ -138,11 +138,11 @@ class Instance:
 
     def receive(self, parcel: Parcel) -> list[Message]:
         """Take note of messages; then, unless more are to come, run what has changed."""
-        self._urgent = parcel.urgent
+        self._urgent, disturbed = parcel.urgent, self.counts["recoveries"]
         for message in parcel.messages:
             self._handlers[message[0]](self, *message[1:])
         # Urgent parcels end with END, so there is always something to go on with.
-        disturbed, touched = self.counts["recoveries"], len(self._waiting)
+        touched = len(self._waiting)
         for window, run in self._waiting.items():
             self._advance(window, run)
         self._waiting.clear()
@@ -156,6 +156,23 @@ class Instance:
         for run in self._runs.values():
             run.sent = -1
         self._waiting.update(self._runs)
+
+    def stuck(self) -> list[tuple[Any, Place, str]]:
+        """Where the operator fails: keys, places, and how."""
+        return [(run.key, *run.stuck) for run in self._runs.values() if run.stuck is not None]
+
+    def everything(self) -> list[Message]:
+        """All that it knows, as messages to one in its place."""
+        found: list[Message] = [
+            (EVENT, 0, key, place, event)
+            for key, mine in self._keys.items()
+            for place, event in zip(mine.places, mine.events, strict=True)
+        ]
+        for window, run in self._runs.items():
+            found.append((OPEN, run.placed, window, run.key, run.first, (run.start, run.end)))
+            if run.closing is not None:
+                found.append((CLOSE, run.ended, window, tuple(run.closing)))
+        return found
 
     # Messages
 
@@ -268,7 +285,7 @@ class Instance:
     def _go_back(self, run: Run, count: int) -> None:
         """Only the first `count` events that a window has handled are still right."""
         if run.closed or count < run.done or run.stuck:
-            run.stuck = False
+            run.stuck = None
             if run.closed:
                 run.closed = False
                 self._undo(run, min(count, run.done))
@@ -334,11 +351,9 @@ class Instance:
                 place = closing.cause
                 self._end_window(run, span, closing)
         except Exception as error:  # noqa: BLE001 - a user's operator may raise anything
-            run.stuck = True
-            done = run.done
-            self._undo(run, done)
-            name = type(error).__name__
-            self._told.append((FAILED, run.key, place, f"{name}: {error}"))
+            self._undo(run, run.done)
+            run.stuck = place, f"{type(error).__name__}: {error}"
+            self._told.append((FAILED, run.key, *run.stuck))
         if todo > 0:
             self._costs.note_run(self._time() - began, todo, 0)
         kept = min(kept, len(run.items))

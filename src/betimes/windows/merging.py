@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from betimes.engine.news.outputs import Place
 from betimes.model.change import content
 from betimes.model.event import Event
-from betimes.windows.messages import Item
+from betimes.windows.messages import MADE, Item, Message
 
 Name = tuple[Any, ...]
 """What tells events apart that count: for those that count once, content and copy."""
@@ -43,13 +43,18 @@ class Window:
         self.first = first
         self.made: list[Made] = []
 
+    def items(self) -> list[Item]:
+        """The same as an instance tells it."""
+        return [(made.order[0], made.order[1], made.event) for made in self.made]
+
 
 class KeyMerger:
     """What the windows of one key have made."""
 
     def __init__(self, *, once: bool) -> None:
         self._once = once
-        self._windows: dict[int, Window] = {}
+        self.known: dict[int, Window] = {}
+        """Windows by number."""
         self._makers: dict[Name, dict[int, Made]] = {}
         """By what is made: the windows that have made it."""
         self._counts: dict[Name, Made] = {}
@@ -62,11 +67,11 @@ class KeyMerger:
 
     def take(self, window: int, first: Place, kept: int, items: list[Item]) -> None:
         """Of what a window has made, the first `kept` stay; then follow these."""
-        if not items and window not in self._windows:
+        if not items and window not in self.known:
             return
-        mine = self._windows.setdefault(window, Window(first))
+        mine = self.known.setdefault(window, Window(first))
         if mine.first != first:
-            mine.first, kept, items = first, 0, [*self._items(mine, kept), *items]
+            mine.first, kept, items = first, 0, [*mine.items()[:kept], *items]
         old, mine.made = mine.made[kept:], mine.made[:kept]
         self._extend(window, mine, items)
         new = mine.made[kept:]
@@ -81,9 +86,6 @@ class KeyMerger:
         for made in new[same:]:
             self._makers.setdefault(made.name, {})[window] = made
             self._dirty.add(made.name)
-
-    def _items(self, mine: Window, kept: int) -> list[Item]:
-        return [(made.order[0], made.order[1], made.event) for made in mine.made[:kept]]
 
     def _extend(self, window: int, mine: Window, items: Iterable[Item]) -> None:
         copies: Counter[Name] = Counter()
@@ -133,7 +135,7 @@ class KeyMerger:
         """
         self.settled = settled
         for window in windows:
-            gone = self._windows.pop(window, None)
+            gone = self.known.pop(window, None)
             for made in () if gone is None else gone.made:
                 makers = self._makers.get(made.name)
                 if makers is not None:
@@ -150,7 +152,7 @@ class KeyMerger:
     @property
     def windows(self) -> int:
         """How many windows it knows."""
-        return len(self._windows)
+        return len(self.known)
 
     @property
     def removed(self) -> int:
@@ -186,6 +188,14 @@ class Merger:
     def __init__(self, *, once: bool) -> None:
         self._once = once
         self.keys: dict[Any, KeyMerger] = {}
+
+    def everything(self) -> list[Message]:
+        """What each window has made, as instances would tell it."""
+        return [
+            (MADE, window, key, mine.first, 0, mine.items())
+            for key, merger in self.keys.items()
+            for window, mine in merger.known.items()
+        ]
 
     def key(self, key: Any) -> KeyMerger:
         found = self.keys.get(key)

@@ -51,6 +51,7 @@ class Windowed:
         if not self.compiles:
             many = "one instance" if self.instances == 1 else f"{self.instances} instances"
             where = ", each in its own process" if self.apart else " in this process"
+            where += " (on Spark, in its own slot)" if self.spreads else ""
             schedule = fact(self.schedule) if callable(self.schedule) else self.schedule
             given = "" if self.instances == 1 else f", windows by {schedule}"
             facts["runs"] = f"event by event, {many}{where}{given}"
@@ -62,6 +63,11 @@ class Windowed:
     def apart(self) -> bool:
         """Whether instances have processes of their own."""
         return self.workers == "processes" or (self.workers == "auto" and self.instances > 1)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether instances may be on other machines, if the runtime has some."""
+        return self.workers == "auto" and self.instances > 1
 
     @property
     def sent(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from betimes.engine.news.outputs import Place
 from betimes.engine.snapshots.spacing import Costs, SnapshotModel
 from betimes.model.event import Event
+from betimes.model.stored import require
 from betimes.windows.messages import END, EVENT, FORGET, GONE, Closing, Message, Parcel
 from betimes.windows.schedules import Schedule
 from betimes.windows.shapes import FreeWindow, GapWindow, TimeWindow, Window
@@ -162,10 +163,14 @@ class Splitter:
     def state_of(self) -> dict[str, Any]:
         """Everything needed to resume elsewhere, as data."""
         keys = [key.state_of() for key in self.keys.values()]
-        return {"ids": self._ids, "loads": list(self._loads), "keys": keys}
+        return {
+            "ids": self._ids, "revision": self._revision, "loads": list(self._loads), "keys": keys,
+        }  # fmt: skip
 
     def resume(self, kept: dict[str, Any]) -> None:
         """Resume from what `state_of` kept."""
-        self._ids, self._loads = kept["ids"], list(kept["loads"])
+        self._ids, self._revision = kept["ids"], kept["revision"]
+        require(type(self._revision) is int, "messages about windows have no numbers")
+        self._loads = list(kept["loads"])
         for state in kept["keys"]:
             self.key(state["key"]).resume(state)

@@ -121,7 +121,8 @@ class KeySplitter:
         if not follow:
             self.entries.sort(key=_place)
             self._splitter.counts["avoided"] += not behind
-        if behind:
+        if behind or self.failed:
+            # Events that are left out come after the last one that was cut.
             self._go_back(entries[0].place)
         self._change(entries[0].place)
         return behind
@@ -386,7 +387,7 @@ class KeySplitter:
         return {
             "key": self.key,
             "cutter": self.cutter.snapshot(),
-            "entries": [(e.place, e.event, e.at) for e in self.entries],
+            "entries": [(e.place, e.event, e.at, e.sent) for e in self.entries],
             "failed": [(e.place, e.event, e.at) for e in self.failed.values()],
             "cuts": [_written(cut) for cut in self.cuts],
             "open": [(number, row[id(cut)]) for number, cut in self.open.items()],
@@ -395,9 +396,10 @@ class KeySplitter:
         }
 
     def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` kept; no instance has anything yet."""
+        """Resume from what `state_of` kept; instances are as they were."""
         self.cutter.restore(shaped(kept["cutter"], Kept, "a cutter of windows"))
         self.entries = [Entry(*entry) for entry in kept["entries"]]
+        require(all(type(entry.sent) is int for entry in self.entries), "who has an event is lost")
         self.failed = {entry[0]: Entry(*entry) for entry in kept["failed"]}
         self.cuts = [_read(cut) for cut in kept["cuts"]]
         numbers = (number for cut in self.cuts for number in (cut.number, cut.id, cut.instance))
@@ -444,4 +446,5 @@ def _written(cut: Cut) -> tuple[Any, ...]:
 def _read(kept: tuple[Any, ...]) -> Cut:
     number, first, start, end, closing, window, instance = kept
     ending = None if closing is None else Closing(*closing)
-    return Cut(number, first, start, end, ending, window, instance)
+    # After a batch, instances have been told everything.
+    return Cut(number, first, start, end, ending, window, instance, ending)

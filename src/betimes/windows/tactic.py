@@ -6,7 +6,8 @@ takes its own snapshots and goes back alone, and to the engine it is one detecto
 
 A checkpoint holds what the splitter has: events, windows, and how to go on cutting. After a restart
 the instances get all of it again. What they make is the same, so the outputs that are remembered
-are those.
+are those. Instances that outlive the engine (`betimes.windows.chain`) do not; then a checkpoint
+also holds what the merger has.
 
 If the operator fails at an event, the splitter leaves the event out, as if it had never come, and
 cuts again; as for any detector, that counts only once nothing can change it.
@@ -30,13 +31,13 @@ from betimes.model.change import content
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.windows.merging import Merger
-from betimes.windows.messages import FAILED
+from betimes.windows.messages import FAILED, Message
 from betimes.windows.operators import OperatorSpec
 from betimes.windows.plan import Windowed
 from betimes.windows.schedules import parse_schedule
 from betimes.windows.splitter import Splitter
 from betimes.windows.splitting import Entry, KeySplitter
-from betimes.windows.team import Inline, Processes, Recruit, Team
+from betimes.windows.team import Inline, MakeTeam, Processes, Recruit, Stuck
 
 Why = tuple[Place, str, Event]
 """Where a key changed first, what happened, and to which event."""
@@ -47,7 +48,9 @@ class WindowTactic(RowArrivals):
 
     weighs = False
 
-    def __init__(self, plan: Windowed, spec: OperatorSpec, setting: Setting) -> None:
+    def __init__(
+        self, plan: Windowed, spec: OperatorSpec, setting: Setting, *, team: MakeTeam | None = None
+    ) -> None:
         super().__init__(setting)
         self._window = plan.window
         snapshots = plan.snapshots or setting.options.snapshots
@@ -55,12 +58,11 @@ class WindowTactic(RowArrivals):
             plan.window, plan.instances, parse_schedule(plan.schedule, plan.window),
             parse_snapshots(snapshots), time=setting.time, fail=self._fail, mend=self._mend,
         )  # fmt: skip
+        make = team or (Processes if plan.apart else Inline)
         recruit = Recruit(spec, snapshots)
-        self.team: Team = (
-            Processes(recruit, plan.instances, self._splitter.everything_for)
-            if plan.apart
-            else Inline(recruit, plan.instances, setting.time)
-        )
+        self.team = make(recruit, plan.instances, self._splitter.everything_for, setting.time)
+        self._stuck: dict[tuple[Any, Place], str] = {}
+        """Where the operator fails, if events at which it does are not left out."""
         self._merger = Merger(once=spec.operator().once and plan.window.overlaps)
         self._outputs: dict[Any, dict[Place, list[Output]]] = {}
         """What is out, by key and cause."""
@@ -141,7 +143,8 @@ class WindowTactic(RowArrivals):
 
     def _take_in(self, events: EventRows) -> dict[Any, None]:
         """Give the splitter its events; return the keys that have something to do."""
-        touched: dict[Any, None] = dict.fromkeys(self._why)
+        # In a fixed order: those below may take things back in any.
+        touched: dict[Any, None] = dict.fromkeys(sorted(self._why, key=encode))
         by_key: dict[Any, list[Entry]] = {}
         at = events.at.tolist()
         for row, place in enumerate(events.places()):
@@ -176,6 +179,20 @@ class WindowTactic(RowArrivals):
             for key in dict.fromkeys(key for key, _ in failed):
                 splitter.key(key).advance(self._passed, moment.certain)
                 splitter.tell(splitter.key(key))
+            if self.team.stuck is not None:
+                self._note_stuck(self.team.stuck)
+
+    def _note_stuck(self, stuck: dict[int, list[Stuck]]) -> None:
+        """Windows that fail wait for a late event to repair that: the splitter cannot be told."""
+        now = _where(stuck)
+        for key, place in self._stuck.keys() - now.keys():
+            self._setting.failures.mend(key, place, place)
+        for (key, place), text in now.items():
+            if self._stuck.get((key, place)) != text:
+                ends = place[1] == TIME
+                event = Event("time", place[0]) if ends else self._splitter.key(key).event(place)
+                self._setting.failures.note(key, place, self._failure(event, text))
+        self._stuck = now
 
     def _failure(self, event: Event, text: str) -> DetectorFailed:
         return DetectorFailed(f"detector {self._setting.node.name!r} failed at {event!r}: {text}")
@@ -261,8 +278,7 @@ class WindowTactic(RowArrivals):
             mine = self._outputs.get(key, {})
             for cause in [cause for cause in mine if cause <= settled]:
                 yield mine.pop(cause)
-        for _ in self.team.deliver(self._splitter.parcels()):
-            raise AssertionError("nothing is made of what is forgotten")
+        self.team.drop(self._splitter.parcels())
 
     def _earliest(self, key: KeySplitter) -> int:
         """No window that is left, or that begins later, begins before this time."""
@@ -313,6 +329,8 @@ class WindowTactic(RowArrivals):
             "passed": self._passed,
             "splitter": self._splitter.state_of(),
             "merger": [(key, merger.state_of()) for key, merger in self._merger.keys.items()],
+            "made": self._merger.everything() if self.team.stays else [],
+            "stuck": self.team.stuck or {},
             "outputs": [
                 (key, Outputs.of([o for cause in sorted(mine) for o in mine[cause]]).state_of())
                 for key, mine in self._outputs.items()
@@ -327,23 +345,31 @@ class WindowTactic(RowArrivals):
             self._arm(key)
         for key, state in kept["merger"]:
             self._merger.key(key).resume(state)
-        self._rebuild()
+        if self.team.stuck is not None:
+            self.team.stuck.update(kept["stuck"])
+            self._stuck = _where(self.team.stuck)
+        told = kept["made"] if self.team.stays else self.team.deliver(self._splitter.everything())
+        self._rebuild(told)
         for key, written in kept["outputs"]:
             mine = self._outputs.setdefault(key, {})
             for output in Outputs.resumed(written):
                 mine.setdefault(output.cause, []).append(output)
 
-    def _rebuild(self) -> None:
-        """Instances start again with all that the splitter has."""
-        for kind, *message in self.team.deliver(self._splitter.everything()):
+    def _rebuild(self, told: Iterable[Message]) -> None:
+        """The merger hears again what is out already."""
+        for kind, *message in told:
             if kind == FAILED:
                 raise AssertionError("what failed was left out")
             window, key, first, kept, items = message
             self._merger.key(key).take(window, first, kept, items)
         for key, merger in self._merger.keys.items():
             for _ in merger.changes():
-                pass  # it is out already
+                pass
             merger.forget(merger.settled, (), self._earliest(self._splitter.key(key)))
+
+
+def _where(stuck: dict[int, list[Stuck]]) -> dict[tuple[Any, Place], str]:
+    return {(key, place): text for mine in stuck.values() for key, place, text in mine}
 
 
 def _same(output: Output, event: Event) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
+from betimes.engine.news.outputs import Place
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.engine.stages.runner import check
 from betimes.model.codec import dumps, loads
@@ -29,6 +30,8 @@ _WHAT = "a message between splitter and instances"
 
 Revive = Callable[[int], list[Message]]
 """From the number of an instance to everything that the splitter has for it."""
+Stuck = tuple[Any, Place, str]
+"""A key, where its operator fails, and how."""
 
 
 class Team(Protocol):
@@ -36,9 +39,20 @@ class Team(Protocol):
 
     counts: list[Counter[str]]
     """What each of them has done so far."""
+    stays: bool
+    """Whether the instances outlive the engine: after a restart, they know what they knew."""
+    stuck: dict[int, list[Stuck]] | None
+    """Where the operator of each instance fails; None if such events are left out."""
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterable[Message]:
         """Everything that the instances say to these parcels."""
+
+    def drop(self, parcels: list[tuple[int, Parcel]]) -> None:
+        """Hand over parcels about what is to be forgotten, to which nobody answers."""
+
+
+MakeTeam = Callable[["Recruit", int, Revive, Callable[[], float]], Team]
+"""From what makes an instance, their number, what the splitter has for one, and a clock."""
 
 
 @dataclass
@@ -73,7 +87,13 @@ class Recruit:
 class Inline:
     """Instances in this process, one after the other."""
 
-    def __init__(self, recruit: Recruit, instances: int, time: Callable[[], float]) -> None:
+    stays: bool = False
+    stuck: dict[int, list[Stuck]] | None = None
+
+    def __init__(
+        self, recruit: Recruit, instances: int, revive: Revive, time: Callable[[], float]
+    ) -> None:
+        del revive
         self.instances = [recruit.instance(time) for _ in range(instances)]
         self.counts = [instance.counts for instance in self.instances]
 
@@ -81,11 +101,20 @@ class Inline:
         for number, parcel in parcels:
             yield from self.instances[number].receive(parcel)
 
+    def drop(self, parcels: list[tuple[int, Parcel]]) -> None:
+        _no_answer(self.deliver(parcels))
+
 
 class Processes:
     """Each instance in its own process; they start with the first parcel."""
 
-    def __init__(self, recruit: Recruit, instances: int, revive: Revive) -> None:
+    stays: bool = False
+    stuck: dict[int, list[Stuck]] | None = None
+
+    def __init__(
+        self, recruit: Recruit, instances: int, revive: Revive, time: Callable[[], float]
+    ) -> None:
+        del time
         self._recruit = recruit
         self._instances = instances
         self._revive = revive
@@ -113,8 +142,16 @@ class Processes:
                 self.counts[reply.worker].update(counts)
                 yield from told
 
+    def drop(self, parcels: list[tuple[int, Parcel]]) -> None:
+        _no_answer(self.deliver(parcels))
+
     def _revived(self, number: int) -> list[bytes]:
         return [dumps((True, self._revive(number), True), _WHAT)]
+
+
+def _no_answer(told: Iterable[Message]) -> None:
+    for message in told:
+        raise AssertionError(f"nothing is made of what is forgotten, but there is {message!r}")
 
 
 def check_travels(recruit: Recruit) -> None:

@@ -65,8 +65,8 @@ def windowed(
         When splitter and instances take snapshots, as for an engine, whose model is the default.
     workers : "auto"
         Where instances run: "processes" gives each a process on this machine, which starts with the
-        first event; "inline" runs them here, one after the other. "auto" means processes if there
-        are several instances. What is found is the same.
+        first event; "inline" runs them here, one after the other. If there are several instances,
+        "auto" means processes, and on Spark a slot for each. What is found is the same.
 
     What a function or an aggregate gives is dated at the end of the window (a function may
     return a column `ts`), and carries `window.start`, `window.end`, `window.count`,

@@ -32,7 +32,7 @@ ROWS_PER_STREAM = 50_000
 
 def packer(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for `mapInArrow`: takes rows with their slot, gives packed rows."""
-    route_of = routes(job.slots)
+    route_of = routes(job.partitions)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()

@@ -68,8 +68,9 @@ def detect(
         options, results=results, function=detect, by=by, order=order, source=source
     )
     job = Job.of(
-        hierarchy, Columns(time, type, arrival), wanted, slots=slots, results=results, idle=idle
-    )
+        hierarchy, Columns(time, type, arrival), wanted, slots=slots, results=results, idle=idle,
+        streams=df.isStreaming,
+    )  # fmt: skip
     names = _check_names(columns or {})
     check_columns(df, job)
     rows = take_in(df, job, payload)

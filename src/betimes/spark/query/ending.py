@@ -28,9 +28,13 @@ from betimes.model.volumes import name_of
 from betimes.spark.intake.routing import ROUTE, slot_of
 from betimes.spark.job import Job
 from betimes.spark.query.places import is_plain, local_path
+from betimes.spark.slots.chain import LiveMerger
 from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.operator import HEAD, LOG, VOLUMES
 from betimes.spark.slots.rows import change_schema
+
+LAST = {False: LiveEngine, True: LiveMerger}
+"""What is at the end of a chain, or alone."""
 
 _FIELDS = {HEAD: "value.note", LOG: "list_element.entry", VOLUMES: "user_map_value.volume"}
 
@@ -73,7 +77,7 @@ def final_changes(
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for route, log, volumes in _by_route(batches):
-            live = LiveEngine(job, slot_of(route, job.slots))
+            live = LAST[bool(job.chained)](job, slot_of(route, job.partitions))
             live.rebuild(log, volumes={name_of(volume): volume for volume in volumes}.get)
             yield from live.finish(advance=advance).to_batches()
 

@@ -115,7 +115,7 @@ class Run:
             self.query.stop()
         self.wait()
         spark, job = self._changes.sparkSession, self._origin.job
-        with query_settings(spark, job.slots), plain_place(self._guard.query) as query:
+        with query_settings(spark, job.partitions), plain_place(self._guard.query) as query:
             batch = last_batch(spark, query)
             rows = final_changes(spark, job, query, batch, advance=advance)
             with kept(rows):

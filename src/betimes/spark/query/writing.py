@@ -190,7 +190,7 @@ def _start(
         writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
     session, idle = changes.sparkSession, bool(job.idle)
     place = f"{guard.place}/{FOLDER}" if job.scouted and not is_remote(changes) else ""
-    with query_settings(session, job.slots, idle=idle, narrow=job.narrow, published=place):
+    with query_settings(session, job.partitions, idle=idle, narrow=job.narrow, published=place):
         query = writer.start()
     if tells:
         load.query = query

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
+from betimes.host import Setup
 from betimes.host.log import ALONE, Around, Entry, Fed, Head, LoggedHost
 from betimes.spark.job import Job
 from betimes.spark.telemetry.readings import Teller
 
 
-class LiveEngine(LoggedHost):
+class LiveHost(LoggedHost):
+    """The host of a slot."""
+
+    def __init__(self, job: Job, slot: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(self.setup_of(job), job.identity, slot=slot, clock=clock)
+        self.adaptive = job.adaptive
+
+    def setup_of(self, job: Job) -> Setup:
+        return job.setup
+
+
+class LiveEngine(LiveHost):
     """The host of a slot, with a report in the changes of every batch."""
 
     def __init__(self, job: Job, slot: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(job.setup, job.identity, slot=slot, clock=clock)
+        super().__init__(job, slot, clock=clock)
         self._teller = Teller(slot, clock)
-
-    @classmethod
-    def rebuilt(
-        cls,
-        job: Job,
-        slot: int,
-        head: Head,
-        log: Iterable[bytes],
-        volumes: Callable[[bytes], bytes | None],
-    ) -> LiveEngine:
-        """The engine that the state store describes."""
-        live = cls(job, slot)
-        live.rebuild(log, head.token, volumes)
-        return live
 
     def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""

@@ -9,20 +9,27 @@ operator moves rows one by one, which is why they come packed.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from betimes.host.log import Entry, Head, Rebase, first_head, read_head
+from betimes.host.log import Entry, Head, Logged, Rebase, first_head, read_head
 from betimes.model.fitting import stored
 from betimes.spark.intake.packing import STREAM, in_order, put_back
 from betimes.spark.intake.routing import slot_of
 from betimes.spark.intake.scouting import published_at
-from betimes.spark.intake.thinning import skew_of, to_be_fed
+from betimes.spark.intake.thinning import Packed, skew_of, to_be_fed
 from betimes.spark.job import Job
+from betimes.spark.slots.chain import (
+    LiveMerger,
+    LiveSplitter,
+    LiveStation,
+    entry_of,
+    passing_by,
+)
 from betimes.spark.slots.live import LiveEngine
 from betimes.spark.slots.relay import Alive, key_of
 from betimes.spark.telemetry.load import told
@@ -53,17 +60,27 @@ def _job(shipped: bytes) -> Job:
     return job
 
 
+Part = Literal["alone", "splitter", "station", "merger"]
+"""What an operator does: everything, or its part of a chain (see `chain`)."""
+
+LIVE: dict[Part, Callable[[Job, int], Logged]] = {
+    "alone": LiveEngine, "splitter": LiveSplitter, "station": LiveStation, "merger": LiveMerger,
+}  # fmt: skip
+
+
 class Slot:
     """Feeds the engine of a slot, and keeps its state: the variables that its processor has."""
 
     def __init__(
         self,
+        part: Part,
         shipped: bytes,
         handle: StatefulProcessorHandle,
         head: ValueState,
         log: ListState,
         volumes: MapState,
     ) -> None:
+        self._part = part
         self._job = _job(shipped)
         self._handle = handle
         self._head = head
@@ -74,18 +91,20 @@ class Slot:
         self, route: int, rows: Iterator[pd.DataFrame], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
         """Hand a batch to the engine, or only the time; store what is needed to resume."""
-        streams = in_order(row for frame in rows for row in frame[STREAM])
-        job = self._job
-        slot = slot_of(route, job.slots)
+        job, sent = self._job, [bytes(row) for frame in rows for row in frame[STREAM]]
+        if route < 0:  # what the splitter says to the merger passes by
+            yield from to_pandas(passing_by(job, route, sent))
+            return
+        slot = slot_of(route, job.partitions)
         note = self._head.get()
         known = job.identity
         head = first_head(known) if note is None else read_head(known, bytes(note[0]))
         # The time of the batch, which is the same if the batch runs again.
-        now = timers.getCurrentProcessingTimeInMs() if job.idle else 0
-        parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
-        seen = sum(stream.seen for stream in streams)
-        entry = Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
-        name = key_of(job.identity.digest, slot)
+        starts = self._part in ("alone", "splitter")
+        now = timers.getCurrentProcessingTimeInMs() if job.idle and starts else 0
+        streams = in_order(sent) if starts else []
+        entry = _from_source(job, head, streams, now) if starts else entry_of(head, sent)
+        name = key_of(f"{self._part} {job.identity.digest}", slot)
         around = told()
         if job.scouted:
             foreseen = [(stream.part, stream.foreseen) for stream in streams if stream.foreseen]
@@ -100,7 +119,7 @@ class Slot:
         else:
             self._log.appendValue((stored(entry),))
         self._head.update((stored(fed.head),))
-        if job.idle:
+        if job.idle and starts:
             if head.timer:
                 self._handle.deleteTimer(head.timer)
             self._handle.registerTimer(fed.head.timer)
@@ -120,11 +139,19 @@ class Slot:
         found = self._volumes.getValue((name,))
         return None if found is None else bytes(found[0])
 
-    def _build(self, slot: int, head: Head | None) -> LiveEngine:
-        if head is None:
-            return LiveEngine(self._job, slot)
-        log = [bytes(entry[0]) for entry in self._log.get()]
-        return LiveEngine.rebuilt(self._job, slot, head, log, self._volume)
+    def _build(self, slot: int, head: Head | None) -> Logged:
+        live = LIVE[self._part](self._job, slot)
+        if head is not None:
+            log = [bytes(entry[0]) for entry in self._log.get()]
+            live.rebuild(log, head.token, self._volume)
+        return live
+
+
+def _from_source(job: Job, head: Head, streams: list[Packed], now: int) -> Entry:
+    """A batch of rows of the input."""
+    parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
+    seen = sum(stream.seen for stream in streams)
+    return Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
 
 from betimes.spark.intake.packing import PACKED, packer
 from betimes.spark.intake.routing import ROUTE
 from betimes.spark.job import Job
-from betimes.spark.slots.operator import HEAD, LOG, VOLUMES
+from betimes.spark.slots.operator import HEAD, LOG, VOLUMES, Part
 from betimes.spark.slots.rows import change_schema
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 
-def processor_of(job: Job) -> StatefulProcessor:
+def processor_of(job: Job, part: Part = "alone") -> StatefulProcessor:
     """What Spark calls for the slots of a job."""
     shipped = bytes(cloudpickle.dumps(job))  # type: ignore[no-untyped-call]
 
@@ -45,7 +46,7 @@ def processor_of(job: Job) -> StatefulProcessor:
         ) -> Iterator[pd.DataFrame]:
             from betimes.spark.slots.operator import Slot
 
-            yield from Slot(shipped, *self._parts).feed(int(key[0]), rows, timerValues)
+            yield from Slot(part, shipped, *self._parts).feed(int(key[0]), rows, timerValues)
 
         def handleExpiredTimer(
             self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -62,6 +63,15 @@ def processor_of(job: Job) -> StatefulProcessor:
 def detect_stream(rows: DataFrame, job: Job) -> DataFrame:
     """The changes of a stream of rows that have their slot, and perhaps numbers for types."""
     packed = rows.mapInArrow(packer(job), PACKED)
-    return packed.groupBy(ROUTE).transformWithStateInPandas(
-        processor_of(job), change_schema(), "Append", "ProcessingTime" if job.idle else "None"
+    if not job.chained:
+        return _operator(packed, job, "alone", change_schema())
+    cut = _operator(packed, job, "splitter", PACKED)
+    answered = _operator(cut, job, "station", PACKED)
+    return _operator(answered, job, "merger", change_schema())
+
+
+def _operator(rows: DataFrame, job: Job, part: Part, schema: StructType | str) -> DataFrame:
+    timed = job.idle and part in ("alone", "splitter")
+    return rows.groupBy(ROUTE).transformWithStateInPandas(
+        processor_of(job, part), schema, "Append", "ProcessingTime" if timed else "None"
     )

@@ -26,9 +26,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from betimes.host.log import ALONE, Around, Entry, Fed, Head, Rebase
+from betimes.host.log import ALONE, Around, Entry, Fed, Head, Logged, Rebase
 from betimes.spark.intake.streams import as_stream
-from betimes.spark.slots.live import LiveEngine
 
 MOST_ALIVE = 64
 """The most engines that a worker keeps; the one that was fed longest ago goes first."""
@@ -61,7 +60,7 @@ class Alive:
     """The engines of this worker process, and the way to those of its siblings."""
 
     def __init__(self) -> None:
-        self._engines: OrderedDict[str, LiveEngine] = OrderedDict()
+        self._engines: OrderedDict[str, Logged] = OrderedDict()
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._pid = 0
@@ -74,7 +73,7 @@ class Alive:
         return self._ask(Request(key, head, entry, around))
 
     def feed_own(
-        self, key: str, live: LiveEngine, head: Head, entry: Entry, around: Around = ALONE
+        self, key: str, live: Logged, head: Head, entry: Entry, around: Around = ALONE
     ) -> Fed:
         """Feed an engine and keep it. After a failure it is not kept: it may be in any state."""
         fed = live.feed(head, entry, around)
@@ -96,7 +95,7 @@ class Alive:
             name.symlink_to(str(os.getpid()))
             name.replace(self._folder / _short(key))
 
-    def _take(self, key: str, token: bytes) -> LiveEngine | None:
+    def _take(self, key: str, token: bytes) -> Logged | None:
         with self._lock:
             live = self._engines.pop(key, None)
         return live if live is not None and live.token == token else None
