@@ -155,6 +155,14 @@ def test_which_operators_can_be_chained() -> None:
     assert chained(hierarchy(workers="processes"), EngineOptions()) == {}
 
 
+def test_a_checkpoint_belongs_to_as_many_instances() -> None:
+    several = job(streams=True, detectors=hierarchy(above="auto"))
+    assert several.partitions == 3
+    (line,) = several.identity.differences(job(streams=False).identity)
+    assert "the job" in line
+    assert "'highs: 3', 'visits: 2'" in line
+
+
 @pytest.mark.parametrize(("bases", "losing"), [(0, 0.0), (1, 0.6), (2, 0.6)])
 def test_a_chain_gives_what_one_engine_gives(bases: int, losing: float) -> None:
     events = stream(800, keys=4, seed=bases + 1)
