@@ -4,7 +4,7 @@ Visits of 64 keys: events that follow each other in less than the gap. Both find
 session has and its largest value, from events that are up to 150 ms late. By hand that is a buffer
 per key, from which sessions leave that ended longer than the gap before the watermark, which is the
 largest time of any event minus 150 ms. It reports final results only, so betimes does, too. All
-contenders must find the same sessions.
+contenders must find the same sessions, apart from those that end with the last micro-batch.
 """
 
 from __future__ import annotations
@@ -138,14 +138,17 @@ def rates(rows: int) -> dict[str, tuple[float, float]]:
     """Rows per second without the first micro-batch, and the seconds of a micro-batch."""
     spark = bs.session("sessions", master="local[2]")
     spark.sparkContext.setLogLevel("ERROR")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")  # as many as cores; ours sets its own
     done: dict[str, tuple[float, float]] = {}
     table, known = stream(rows), set[Any]()
-    until = int(table["ts"].to_numpy()[:-KEYS].max())
+    # By hand, the watermark of a micro-batch is that of the one before it.
+    before = len(table) - -(-len(table) // BATCHES)
+    until = int(table["ts"].to_numpy()[:before].max()) - LATE - GAP
     with tempfile.TemporaryDirectory(prefix="sessions-") as room:
         files = write(table, Path(room, "in"))
         for contender in ("by hand", "betimes", "betimes, two instances in a chain"):
             took, batch, found = run(spark, files, contender)
-            found = {each for each in found if each[2] <= until - LATE - GAP}
+            found = {each for each in found if each[2] <= until}
             known = known or found
             assert known == found, (contender, len(known), len(found))
             done[contender] = rows * (BATCHES - 1) / BATCHES / took, batch
