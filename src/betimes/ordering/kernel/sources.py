@@ -61,6 +61,10 @@ NOTHING_CERTAIN = -1
 """The bound while a source is expected whose time nobody knows; all times are later."""
 
 
+FEW = 8
+"""Of this many sources, looking for the slowest takes less time than guessing whether it moved."""
+
+
 @compiled
 def _leaf(rows: Ints, marks: Ints, s: int) -> int:
     """Up to where order is certain as far as this source is concerned."""
@@ -211,7 +215,7 @@ def walk_sources(
     if now != NEVER:
         slack = now - _bound(rows, least, now)
         passed = max(passed, now - slack)
-    below = len(certain) > 0
+    below, few = len(certain) > 0, len(leaves) <= FEW
     maybe_late = longer = False
     updates = 0
     for p in range(len(ts)):
@@ -281,7 +285,7 @@ def walk_sources(
             now = max(now, time)
             rows[s, HEARD] = now
             was, leaves[s] = leaves[s], time - rows[s, SLACK]
-            least = _least(leaves) if was == least else min(least, leaves[s])
+            least = _least(leaves) if few or was == least else min(least, leaves[s])
             if now > next_look:
                 _leave_out_quiet(rows, marks, common, leaves, now)
                 least, next_look = _least(leaves), common[NEXT_LOOK]
