@@ -153,18 +153,20 @@ class Loop:
     ) -> Step:
         n, space = len(ts), self.workspace
         path = np.empty((2, n), np.int64)
-        handed, late, rejected = [NOTHING], [NOBODY], [NOBODY]
+        events, done = np.empty((4, self.state.item(kernel.SIZE) + n), np.int64), 0
+        late, rejected = [NOBODY], [NOBODY]
         for low in range(0, n, _CHUNK):
             part = slice(low, min(n, low + _CHUNK))
             mine = None if origin is None else origin.part(part)
             released, _, _, n_rejected, n_late = self._feed(
                 types, ts[part], codes[part], heads[part], mine
             )
-            handed.append(space.out[0, :, :released].copy())
+            events[:, done : done + released] = space.out[0, :, :released]
+            done += released
             path[:, part] = space.work[:2, : part.stop - low]
             late.append(space.side[1, 1 : 1 + n_late].copy())
             rejected.append(space.side[0, 1 : 1 + n_rejected].copy())
-        rows, events = np.concatenate(late), np.concatenate(handed, axis=1)
+        rows, events = np.concatenate(late), events[:, :done]
         if len(rows):
             events = _by_hand_out(events)
         return Step(events, NOTHING, events, path[0], path[1], rows, np.concatenate(rejected))

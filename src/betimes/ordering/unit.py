@@ -120,7 +120,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._ended, self._contradictions = False, 0
         offsets = {} if self._offsetter is None else start.offsets
         self._types = Types(wanted, self._clock, self._learner, offsets)
-        self._single = (np.zeros(1, np.int64), np.zeros(1, np.int32))
+        self._single = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64)
         self._helpers = (self._sources, self._learner, self._offsetter, self._duplicates)
         self._alone = self._helpers[1:] == (None,) * 3
         """Whether nothing but the loop looks at events without payloads."""
@@ -390,14 +390,14 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""
-        column, codes = self._single
+        column, codes, heads = self._single
         column[0], codes[0] = ts, code
         loop, table = self._loop, self._types.table
         before, suspects = loop.slack, loop.suspects
         payload = event.payload if type(event) is Event else None
         if payload and table[kernel.ROLE, code] & kernel.BUFFERED:
             self._payloads.put_one(int(self._state[kernel.ARRIVALS]), payload)
-        step = loop.run(table, column, codes)
+        step = loop.run(table, column, codes, heads)
         rejected = []
         if suspects or loop.suspects:
             row = int(self._state[kernel.ARRIVALS]) - 1

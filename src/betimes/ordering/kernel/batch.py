@@ -36,11 +36,11 @@ def feed(
     """
     behind = _take_in(state, types, buffer, ts, codes, order, work, links, side)
     n = len(ts)
-    maybe_late = walk(
+    maybe_late, longer = walk(
         state, floats, types, waiting, window, buffer, ts, codes, heads, work[3, :n], work[:3, :n],
         side[0],
     )  # fmt: skip
-    note_delays(types, ts, codes, heads, work[:3, :n])
+    note_delays(types, ts, codes, heads, work[:3, :n], longer)
     return _give_out(
         state, floats, types, buffer, ts, codes, behind, maybe_late, work, side, out, start
     )
@@ -90,7 +90,7 @@ def _take_in(
     """Merge a batch into the buffer; return how many events landed before a released one."""
     n = len(ts)
     if n <= FEW:
-        order = sort_few(types, ts, codes)
+        order = sort_few(types, ts, codes, work[5])
     state[OUT_REPLAYED] = state[OUT_RELEASED] = state[OUT_SETTLED] = 0
     side[0, 0] = side[1, 0] = 0
     behind = 0

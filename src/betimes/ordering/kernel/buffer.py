@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
@@ -12,12 +10,12 @@ from betimes.ordering.kernel.layout import (  # isort: skip
 
 
 @compiled
-def sort_few(types: Ints, ts: Ints, codes: Codes) -> Ints:
+def sort_few(types: Ints, ts: Ints, codes: Codes, order: Ints) -> Ints:
     """The indices of the events to be buffered, sorted by (ts, arrival).
 
-    By insertion: they are nearly sorted, and calling NumPy would cost more than all of this.
+    `order` has room for them. By insertion: they are nearly sorted, and calling NumPy would cost
+    more than all of this.
     """
-    order = np.empty(len(ts), np.int64)
     count = 0
     for i in range(len(ts)):
         if types[ROLE, codes[i]] & BUFFERED:

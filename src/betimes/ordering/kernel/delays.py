@@ -18,19 +18,19 @@ import numpy as np
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ANY_PENDING, CLOCK, Codes, DELAY, FAR, Ints, MEASURED, NEVER, OFFSET, OLDEST_WAITING, PENDING,
-    ROLE, SILENT,
+    ANY_PENDING, CLOCK, Codes, DELAY, FAR, Ints, MEASURED, NEVER, OFFSET, OLDEST_WAITING, OPEN,
+    PENDING, ROLE, SILENT, UNMEASURED,
 )  # fmt: skip
 
 
-OPEN, UNMEASURED = 2**62, -(2**62)
-"""In place of the clock that measures an event: it is still to come, or there will be none. Times
-are below 2**62, so differences do not overflow."""
-
-
 @compiled
-def note_delays(types: Ints, ts: Ints, codes: Codes, heads: Ints, path: Ints) -> None:
-    """Note the largest delay of each type, along the path of the clock."""
+def note_delays(
+    types: Ints, ts: Ints, codes: Codes, heads: Ints, path: Ints, longer: bool
+) -> None:  # fmt: skip
+    """Note the largest delay of each type, along the path of the clock.
+
+    If no delay is `longer` than those before, all that is to be noted is what waits.
+    """
     n = len(ts)
     last = n - 1
     while last >= 0 and path[2, last] == NEVER:
@@ -41,6 +41,13 @@ def note_delays(types: Ints, ts: Ints, codes: Codes, heads: Ints, path: Ints) ->
         code = codes[p]
         if _is_measured(types, ts, codes, path, p):
             types[PENDING, code] = min(types[PENDING, code], ts[p] - heads[p])
+    if longer:
+        _measure(types, ts, codes, heads, path, last)
+
+
+@compiled
+def _measure(types: Ints, ts: Ints, codes: Codes, heads: Ints, path: Ints, last: int) -> None:
+    """Measure what arrived before the last clock update, which is its place."""
     clock, bound, delays = path[0], path[2], types[DELAY]
     # Most events of a stream may be clock events, which are not measured.
     known = delays.copy()

@@ -11,6 +11,9 @@ Floats = npt.NDArray[np.float64]
 
 NEVER = -(2**63)
 FAR = 2**63 - 1
+OPEN, UNMEASURED = 2**62, -(2**62)
+"""In place of the clock that measures an event: it is still to come, or there will be none. Times
+are below 2**62, so differences do not overflow."""
 CONFIRM = 3
 FEW = 128
 """Up to this many events are sorted by insertion."""

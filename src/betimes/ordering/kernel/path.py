@@ -5,10 +5,10 @@ from __future__ import annotations
 from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
-    ARRIVALS, CLOCK, CONFIRM, COUNT, Codes, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST, MARGIN,
-    MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, N_FLOATS, N_STATE, OFFSET, OLDEST_NOTICE,
+    ARRIVALS, CLOCK, CONFIRM, COUNT, Codes, DELAY, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST,
+    MARGIN, MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, N_FLOATS, N_STATE, OFFSET, OLDEST_NOTICE,
     OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, QUANTILE, ROLE, ROW, SETTLED_TO, SILENT, SIZE,
-    SLACK, SUSPECTS, SUSPECT_1, SUSPECT_TS_1, TOP, TS, UPDATES, WAITING,
+    SLACK, SUSPECTS, SUSPECT_1, SUSPECT_TS_1, TOP, TS, UNMEASURED, UPDATES, WAITING,
 )  # fmt: skip
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 
@@ -52,11 +52,12 @@ def pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int, fr
 def walk(
     state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
     ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
-) -> bool:  # fmt: skip
-    """Walk the clock and the slack along the arrivals; return whether any event may be late.
+) -> tuple[bool, bool]:  # fmt: skip
+    """Walk the clock and the slack along the arrivals.
 
     `path` receives, per arrival, the clock, the slack, and the time up to which a clock update
-    lets events pass (NEVER if this was no update).
+    lets events pass (NEVER if this was no update). Returns whether any event may be late, and
+    whether a type has a longer delay than any before.
     """
     rows = state.reshape((1, N_STATE))
     row_floats = floats.reshape((1, N_FLOATS))
@@ -72,7 +73,8 @@ def walk(
     passed = state[SETTLED_TO]
     if now != NEVER:
         passed = max(passed, now - slack)
-    maybe_late = False
+    maybe_late = longer = False
+    due = FAR  # beyond this time, the clock shows a longer delay than a type has had
     updates = 0
     for p in range(len(ts)):
         code = codes[p]
@@ -88,6 +90,7 @@ def walk(
             maybe_late |= ts[p] < passed
             effective = ts[p] - heads[p]
             oldest = min(oldest, effective)
+            due = min(due, effective + max(types[DELAY, code], UNMEASURED))
             if spread:
                 waiting[state[WAITING]] = effective
                 state[WAITING] += 1
@@ -105,8 +108,10 @@ def walk(
                 learn_delays(rows, row_floats, waits, 0, elapsed)
                 set_slack(rows, row_floats, windows, 0)
                 slack = state[SLACK]
-            updates += 0 if role & SILENT else 1
-            now, oldest = time, FAR
+            if not role & SILENT:
+                longer |= time > due
+                updates += 1
+            now, oldest, due = time, FAR, FAR
             bound = now - slack
             passed = max(passed, bound)
             if quantile:
@@ -116,4 +121,4 @@ def walk(
         path[2, p] = bound
     state[NOW], state[OLDEST_WAITING] = now, oldest
     state[UPDATES] += updates
-    return maybe_late
+    return maybe_late, longer

@@ -43,9 +43,9 @@ from betimes.ordering.kernel.layout import (  # isort: skip
     ANY_PENDING, ARRIVALS, CLOCK, Codes, COUNT, DELAY, DUE, FAR, Floats, FRONTIER, HEAD, HEARD,
     Ints, LARGEST, MARGIN, MAX_SKEW, MEASURED, NEVER, NOW, OFFSET, OLDEST_NOTICE, OLDEST_WAITING,
     ORDINARY, POLICY, QUANTILE, ROLE, SETTLED_TO, SILENT, SIZE, SLACK, SUSPECTS, TOP, UPDATES,
-    WAITING,
+    WAITING, UNMEASURED,
 )  # fmt: skip
-from betimes.ordering.kernel.delays import UNMEASURED, forget_pending, measure_pending
+from betimes.ordering.kernel.delays import forget_pending, measure_pending
 from betimes.ordering.kernel.learning import learn_delays, learn_need, set_slack
 from betimes.ordering.kernel.path import is_suspect, pass_frontier
 
