@@ -242,7 +242,7 @@ class Busy:
 
 
 def took(size: int, events: list[Event], workers: int, predictor: Choice) -> float:
-    """Seconds per event, once a quarter of them have run: processes have started by then."""
+    """Seconds per event, once they have run for `WARM` seconds: processes have started by then."""
     operator = bt.transactional(
         Busy(size / 1e6), workers=workers, predictor=predictor,
         on_commit=lambda event, _: seen.append((event.ts, perf_counter())),
@@ -251,10 +251,13 @@ def took(size: int, events: list[Event], workers: int, predictor: Choice) -> flo
     for _ in operator.run(events):
         pass
     # Events are committed in batches, so look where one begins.
-    first = next(n for n in range(len(seen) // 4, len(seen)) if seen[n][1] - seen[n - 1][1] > 1e-4)
+    begins = (n for n in range(1, len(seen)) if seen[n][1] - seen[n - 1][1] > 1e-4)
+    first = next(n for n in begins if seen[n - 1][1] - seen[0][1] > WARM)
     return (seen[-1][1] - seen[first - 1][1]) / (len(seen) - first)
 
 
+WARM = 2.0
+"""Seconds. Both cores are busy with starting the processes for about as long."""
 REAL: tuple[Choice, ...] = "adaptive", "always", "dynamic", "learned"
 
 
@@ -266,7 +269,7 @@ def real(console: Console, seconds: float, sizes: Sequence[int], rates: Sequence
     )  # fmt: skip
     for size in sizes:
         for rate in rates:
-            events = touching(max(2_048, int(seconds * 1e6 / size)), rate)
+            events = touching(max(2_048, int((2 * WARM + seconds) * 1e6 / size)), rate)
             alone = took(size, events, 1, "never")
             speeds = [alone / took(size, events, 2, predictor) for predictor in REAL]
             table.add_row(f"{size:,} us", f"{rate:.0%}", *(f"{speed:.2f}" for speed in speeds))

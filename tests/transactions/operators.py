@@ -77,3 +77,8 @@ def fails(event: Event, state: Any) -> Event:
     if state["n"] > 300:
         raise ValueError("too much")
     return Event("made", event.ts)
+
+
+def chain(event: Event, state: Any) -> None:
+    """Each transaction needs the one before it."""
+    state[event["account"]] = state.get(event["account"], 0) + 1

@@ -124,6 +124,19 @@ def test_work_is_done_elsewhere() -> None:
     assert counted(book) == list(range(1, 41))
 
 
+@pytest.mark.parametrize("kind", STARTS)
+def test_a_chain_that_is_known_runs_on_one_worker_and_never_loses(kind: str) -> None:
+    crew, book = STARTS[kind](operators.chain), Book()
+    for ts in range(300):
+        book.insert(entry_of(Event("e", ts, {"account": "a"})))
+    try:
+        schedule, _ = crew.run(None, book, predictor_of("static", operators.chain))
+    finally:
+        crew.pool.close()
+    assert book.versions.state(None, (300, 0, 0)) == {"a": 300}
+    assert (schedule.executions, book.aborts) == (300, 0)
+
+
 def test_what_cannot_travel_stays_here() -> None:
     processes = started(operators.secret)
     book = ran_in(processes, [Event("e", ts) for ts in range(5)])

@@ -12,15 +12,20 @@ from hypothesis import strategies as st
 from betimes.model import Event
 from betimes.model.errors import OptionError
 from betimes.testing.transacting import Worked, transact
+from betimes.transactions.book import Book, Entry
 from betimes.transactions.predictors import (
     Choice,
     Dynamic,
+    Hindsight,
+    Keyed,
     Learned,
     checked_predictor,
     horizon,
     predictor_of,
     static_keys,
 )
+from betimes.transactions.schedule import Schedule
+from betimes.transactions.tracked import VALUE, Reads, Record, Writes
 from tests.engine.material import share
 from tests.transactions import interleavings
 from tests.transactions.material import PAYLOADS, execute
@@ -125,6 +130,62 @@ def test_learned_finds_the_attribute_that_conflicts() -> None:
     worked = run(apart, count=400, predictor=predictor)
     assert predictor.attributes == {"account"}
     assert worked.executions < run(apart, count=400, predictor="always").executions
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 4), max_size=2), min_size=1, max_size=30),
+    st.randoms(use_true_random=False),
+)
+@share(1)
+def test_transactions_with_a_common_key_follow_each_other_on_one_worker(
+    keys: list[list[int]], chance: random.Random
+) -> None:
+    book, running = Book(), dict[int, int]()
+    for ts in range(len(keys)):
+        book.insert(Entry((ts, 0, 0), Event("e", ts)))
+    schedule = Schedule(book, Keyed(lambda event: keys[event.ts], "given"))
+    while book.first_waiting() is not None:
+        worker = chance.randint(0, 2)
+        for entry in schedule.take(chance.randint(1, 4), worker=worker):
+            ts = entry.event.ts
+            before = [n for n in range(ts) if book.entries[n].waits and {*keys[n]} & {*keys[ts]}]
+            assert {running.get(n) for n in before} <= {worker}
+            running[ts] = worker
+        mine = [ts for ts in sorted(running) if running[ts] == worker]
+        for ts in mine[: chance.randint(0, 3)]:
+            del running[ts]
+            schedule.done(book.entries[ts], Record({}, {}, []), exact=True)
+
+
+def test_who_has_the_first_of_a_chain_takes_the_rest_before_anything_else() -> None:
+    book = Book()
+    for ts in range(8):
+        book.insert(Entry((ts, 0, 0), Event("e", ts)))
+    accounts = [0, 1, 2, 0, 3, 0, 4, 5]
+    schedule = Schedule(book, Keyed(lambda event: [accounts[event.ts]], "given"))
+
+    def taken(worker: int) -> list[int]:
+        return [entry.event.ts for entry in schedule.take(2, worker=worker)]
+
+    assert [taken(0), taken(0), taken(1), taken(1)] == [[0, 1], [3, 5], [2, 4], [6, 7]]
+
+
+def test_what_loses_for_no_known_reason_is_kept_in_order() -> None:
+    predictor = Learned()
+    for ts in range(40):
+        predictor.note(Event("e", ts, {"all": "alike", "id": ts}), lost=ts % 2 == 1)
+    assert predictor.attributes == {"all"}
+
+
+def test_hindsight_sees_what_would_have_conflicted() -> None:
+    hindsight = Hindsight()
+    reads: list[Reads] = [{}, {(VALUE, None, "a"): (1,)}, {(VALUE, None, "b"): (1,)}]
+    writes: list[Writes] = [{(None, "a"): [("set", 1)]}, {}, {(None, "b"): [("set", 1)]}]
+    records = [Record(*both, []) for both in zip(reads, writes, strict=True)]
+    assert [hindsight.conflicts(record) for record in records] == [False, True, False]
+    for _ in range(64):
+        assert not hindsight.conflicts(Record({}, {}, []))
+    assert not hindsight.conflicts(records[1]), "that was long ago"
 
 
 def test_dynamic_halves_and_grows() -> None:

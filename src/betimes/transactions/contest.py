@@ -8,7 +8,7 @@ from __future__ import annotations
 
 SURE = 128
 """Transactions after which only the newest measurement counts."""
-_PAUSES = 2048, 1 << 20
+_PAUSES = 4096, 1 << 20
 """Transactions between two trials of what was slower: at first, and at most."""
 
 

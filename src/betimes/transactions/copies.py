@@ -1,7 +1,7 @@
 """Copies of a state somewhere else, on which transactions run ahead: guesses, never the truth.
 
 A copy is told what has changed since it was last told. Transactions run on it one after the other,
-so each sees what those before it have written; what comes of them are records, which count where
+so each sees what earlier ones have written there; what comes of them are records, which count where
 the state is if their reads find the same there.
 """
 
@@ -13,14 +13,15 @@ from typing import Any
 from betimes.engine.news.outputs import Place
 from betimes.model.event import Event
 from betimes.transactions.book import At, Book
-from betimes.transactions.effects import DELETE, SET, Effect, Found, Key
-from betimes.transactions.tracked import Execute, Reads, Writes, attempt
+from betimes.transactions.effects import Found, Key, Name
+from betimes.transactions.tracked import Execute, Reads, View, Writes, attempt
 from betimes.transactions.versions import Base, Versions
 
 END: Place = (2**63, 0, 0)
 Known = list[tuple[Key, Found]]
-Task = tuple[Event, Known]
-"""What a copy gets of a transaction: its event, and what it would find of what it read before."""
+Task = tuple[Place, Event, Known]
+"""What a copy gets of a transaction: its place, its event, and what it would find now of what it
+read before."""
 Ran = tuple[Reads, Writes, list[Any]]
 """A record, as it travels."""
 
@@ -44,24 +45,41 @@ def tell(base: Base, changes: Iterable[tuple[Key, Found]]) -> None:
 
 
 def run_on(
-    base: Base, execute: Execute, names: tuple[str, ...], tasks: Iterable[Task]
+    versions: Versions, execute: Execute, names: tuple[str, ...], tasks: Iterable[Task]
 ) -> list[Ran | None]:
-    """Run transactions on a copy, which they do not change.
+    """Run transactions on a copy, which then has what they wrote, too.
 
     None instead of a record: it failed, which has to be seen where it counts.
     """
-    versions, ran = Versions(base), list[Ran | None]()
-    for row, (event, known) in enumerate(tasks):
-        before: dict[Key, Effect] = {
-            key: [(SET, found[0])] if found else [(DELETE,)]
-            for key, found in known
-            if not versions.is_written(key)
-        }
-        versions.write((row, 0, 0), before)
-        record = attempt(execute, event, At(versions, (row, 1, 0)), names)
+    ran = list[Ran | None]()
+    for place, event, known in tasks:
+        view: View = At(versions, place)
+        if known:
+            mine = {key: found for key, found in known if not versions.is_written(key, place)}
+            view = _Told(view, mine)
+        record = attempt(execute, event, view, names)
         if record.error is not None:
             ran.append(None)
             continue
-        versions.write((row, 1, 0), record.writes)
+        versions.write(place, record.writes)
         ran.append((record.reads, record.writes, record.made))
     return ran
+
+
+class _Told:
+    """A view of a copy by someone who knows better about some keys."""
+
+    def __init__(self, view: View, known: dict[Key, Found]) -> None:
+        self._view = view
+        self._known = known
+
+    def value(self, key: Key) -> Found:
+        found = self._known.get(key)
+        return self._view.value(key) if found is None else found
+
+    def has(self, key: Key) -> bool:
+        found = self._known.get(key)
+        return self._view.has(key) if found is None else bool(found)
+
+    def keys(self, name: Name) -> list[Any]:
+        return self._view.keys(name)

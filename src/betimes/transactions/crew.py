@@ -2,7 +2,9 @@
 
 Each worker has a copy of the state, as it was when it last got work. A message has what changed
 since, and a **chunk**: some transactions, in order. The worker runs them one after the other on its
-copy, so each sees what those before it in the chunk have written, and replies with the records.
+copy, so each sees what earlier ones have written, in this chunk or in those before it whose records
+were still on their way when the message was sent; and it replies with the records. That is why
+transactions that need each other can follow each other without a pause, if one worker gets them.
 
 A record whose reads find the same values here counts; any other has lost. So nothing depends on
 what a worker knew, how long it took or whether it died: the copies are guesses, and so are the
@@ -19,17 +21,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from itertools import chain
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
+from betimes.engine.news.outputs import Place
 from betimes.parallel import Pool, ThreadPool, can_ship
 from betimes.transactions.book import Book, Entry
 from betimes.transactions.copies import END, Known, Ran, Task, news, run_on, tell, watch
 from betimes.transactions.effects import same
 from betimes.transactions.predictors import Predictor
 from betimes.transactions.schedule import Schedule
-from betimes.transactions.tracked import VALUE, Execute, Record, attempt
-from betimes.transactions.versions import Base
+from betimes.transactions.tracked import VALUE, Execute, Record, Writes, attempt
+from betimes.transactions.versions import Base, Versions
+
+Names = tuple[str, ...]
 
 CHUNK = 0.004
 """About how many seconds of work go into a chunk, so that sending it costs little."""
@@ -41,21 +47,55 @@ _REACH = 4
 """How many times as many transactions as can be on their way are looked at for the next chunk."""
 
 
+class Address(NamedTuple):
+    """Which chunk it is, for whoever runs it."""
+
+    book: int
+    chunk: int
+    """Its number; later ones have larger numbers."""
+    since: int
+    """Of earlier chunks of the worker, those from this number on are not in what it is told."""
+
+
+class Copy:
+    """A worker's copy of the state of one book."""
+
+    def __init__(self) -> None:
+        self._base: Base = {}
+        self._written: dict[int, list[tuple[Place, Writes]]] = {}
+        """What was written here, by chunk, as far as nobody has told it."""
+
+    def run(
+        self, address: Address, changes: Known, tasks: list[Task], execute: Execute, names: Names
+    ) -> list[Ran | None]:
+        tell(self._base, changes)
+        self._written = {n: it for n, it in self._written.items() if n >= address.since}
+        versions = Versions(self._base)
+        for place, writes in chain.from_iterable(self._written.values()):
+            versions.write(place, writes)
+        records = run_on(versions, execute, names, tasks)
+        self._written[address.chunk] = [
+            (place, record[1])
+            for (place, *_), record in zip(tasks, records, strict=True)
+            if record is not None
+        ]
+        return records
+
+
 class Worker:
     """What a worker does: transactions on copies of the states."""
 
-    def __init__(self, execute: Execute, names: tuple[str, ...]) -> None:
+    def __init__(self, execute: Execute, names: Names) -> None:
         self._execute = execute
         self._names = names
-        self._bases: dict[int, Base] = {}
+        self._copies: dict[int, Copy] = {}
 
-    def __call__(self, work: tuple[int, Known, list[Task]]) -> tuple[float, list[Ran | None]]:
+    def __call__(self, work: tuple[Address, Known, list[Task]]) -> tuple[float, list[Ran | None]]:
         """Take note of changes, and run a chunk; the seconds that took, and the records."""
-        number, changes, tasks = work
-        base = self._bases.setdefault(number, {})
-        tell(base, changes)
+        address, changes, tasks = work
+        copy = self._copies.setdefault(address.book, Copy())
         began = perf_counter()
-        records = run_on(base, self._execute, self._names, tasks)
+        records = copy.run(address, changes, tasks, self._execute, self._names)
         return perf_counter() - began, records
 
 
@@ -64,8 +104,8 @@ class DistantWorker(Worker):
 
     def __call__(self, work: Any) -> Any:
         # Pickled by the process that started this one, over a socket that nobody else has.
-        number, changes, chunk = pickle.loads(work)
-        seconds, records = super().__call__((number, changes, pickle.loads(chunk)))
+        address, changes, chunk = pickle.loads(work)
+        seconds, records = super().__call__((address, changes, pickle.loads(chunk)))
         try:
             return pickle.dumps((seconds, records))
         except Exception:  # noqa: BLE001 - what cannot travel is run again where it can stay
@@ -75,6 +115,18 @@ class DistantWorker(Worker):
 
 def _as_it_is(thing: Any) -> Any:
     return thing
+
+
+class _Sent(NamedTuple):
+    """A chunk on its way."""
+
+    worker: int
+    chunk: int
+    entries: list[Entry]
+
+
+Flying = dict[int, _Sent]
+"""The chunks on their way, by ticket."""
 
 
 class Crew:
@@ -89,7 +141,7 @@ class Crew:
         self._time = time
         self._books: dict[Any, tuple[int, Book]] = {}
         """The books whose states workers know, with the number by which they know them."""
-        self._number = 0
+        self._number = self._chunk = 0
         self._task = CHUNK
         """Seconds per transaction, about."""
         self._write: Callable[[Any], Any] = _as_it_is
@@ -117,7 +169,7 @@ class Crew:
                 watch(book, worker)
         schedule = Schedule(book, predictor)
         ran: list[Entry] = []
-        flying: dict[int, list[Entry]] = {}
+        flying: Flying = {}
         while (first := book.first_waiting()) is not None:
             if first.runs and not schedule.runs(first):
                 schedule.hold(first)  # here, it cannot lose again
@@ -135,24 +187,22 @@ class Crew:
             ran += self._collect(schedule, flying, wait=not here)
         return schedule, ran
 
-    def _collect(
-        self, schedule: Schedule, flying: dict[int, list[Entry]], *, wait: bool
-    ) -> Iterator[Entry]:
+    def _collect(self, schedule: Schedule, flying: Flying, *, wait: bool) -> Iterator[Entry]:
         """Take what workers have sent; those whose records count."""
         for reply in self.pool.receive(wait):
-            entries = flying.pop(reply.ticket, None)
-            if entries is None:
+            sent = flying.pop(reply.ticket, None)
+            if sent is None:
                 continue  # it is from a run that was given up
             seconds, records = self._read(reply.data)
             self.worked += seconds
             self._task += 0.2 * (seconds / len(records) - self._task)
-            for entry, made in zip(entries, records, strict=True):
+            for entry, made in zip(sent.entries, records, strict=True):
                 if made is None:
                     schedule.hold(entry)
                 elif schedule.done(entry, Record(*made)):
                     yield entry
 
-    def _hand_out(self, key: Any, schedule: Schedule, flying: dict[int, list[Entry]]) -> None:
+    def _hand_out(self, key: Any, schedule: Schedule, flying: Flying) -> None:
         """Send chunks to workers that have room."""
         book, pool = schedule.book, self.pool
         room = {n: AHEAD - load for n, load in enumerate(pool.loads) if pool.ready[n]}
@@ -161,19 +211,26 @@ class Crew:
         reach = _REACH * AHEAD * len(pool) * size
         while room and max(room.values()) > 0:
             worker = max(room, key=room.__getitem__)
-            entries = schedule.take(size, reach)
+            entries = schedule.take(size, reach, worker)
             if not entries:
-                return
+                del room[worker]
+                continue
             room[worker] -= 1
-            tasks: list[Task] = [(entry.event, _known(book, entry)) for entry in entries]
+            tasks: list[Task] = [
+                (entry.place, entry.event, _known(book, entry)) for entry in entries
+            ]
             try:
                 chunk = self._write(tasks)
             except Exception:  # noqa: BLE001 - what cannot travel runs here
                 for entry in entries:
                     schedule.hold(entry)
                 return
-            work = self._write((self._books[key][0], news(book, worker), chunk))
-            flying[pool.send(work, to=worker)] = entries
+            self._chunk += 1
+            mine = (sent.chunk for sent in flying.values() if sent.worker == worker)
+            since = min(mine, default=self._chunk)
+            address = Address(self._books[key][0], self._chunk, since)
+            work = self._write((address, news(book, worker), chunk))
+            flying[pool.send(work, to=worker)] = _Sent(worker, self._chunk, entries)
 
 
 class Processes(Crew):
@@ -204,7 +261,7 @@ class Processes(Crew):
         """
         for number, book in self._books.values():
             watch(book, worker)
-            yield pickle.dumps((number, news(book, worker), pickle.dumps([])))
+            yield pickle.dumps((Address(number, 0, 0), news(book, worker), pickle.dumps([])))
             watch(book, worker)
 
 

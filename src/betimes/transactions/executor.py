@@ -2,8 +2,10 @@
 
 Which of the two is faster depends on the operator, on the conflicts and on the machine, so it is
 measured (`contest.py`). A trial is short: if worker processes turn out to be slower, what is left
-is run here. Short transactions are never sent: that would take longer than running them. What was
-run ahead on a cluster (`foresight.py`) and holds is not run at all.
+is run here. What runs here also shows which transactions would have conflicted if they had run at
+once, so a trial does not begin with a predictor that knows nothing. Short transactions are never
+sent: that would take longer than running them. What was run ahead on a cluster (`foresight.py`) and
+holds is not run at all.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from betimes.transactions.contest import Contest
 from betimes.transactions.crew import Processes, Threads
 from betimes.transactions.effects import Key
 from betimes.transactions.foresight import Memos
-from betimes.transactions.predictors import Choice, predictor_of
+from betimes.transactions.predictors import Choice, Hindsight, predictor_of
 from betimes.transactions.serial import run
 from betimes.transactions.tracked import Execute, attempt
 
 Workers = int | str
-WORTH = 200e-6
+WORTH = 60e-6
 """Seconds. Shorter transactions run here."""
 START = 2.0
 """Seconds of work that must have been done before processes are started without being asked for."""
@@ -81,8 +83,11 @@ class Executor:
         self._contest = Contest()
         """Here (False) against there (True)."""
         self._why = "no transaction has run yet"
+        self._starting = False
+        """Whether processes were starting in the last run: that says nothing about their speed."""
         self._asked = workers != "auto"
         self._workers = self._count(workers, cores)
+        self._hindsight = Hindsight()
         self.conflicts: Counter[Key] = Counter()
         """How often each key was the reason that a transaction had to run again."""
         self.work = dict.fromkeys(WORK, 0.0)
@@ -160,13 +165,16 @@ class Executor:
         entries = list(run(book, self._execute, self._names, most))
         self.work["executions"] += len(entries)
         self.work["again"] += sum(entry.runs > 1 for entry in entries)
+        if self._workers > 1 and self._contest.costs.get(False, 0.0) >= WORTH:
+            for entry in entries:
+                self._predictor.note(entry.event, lost=self._hindsight.conflicts(entry.record))
         return entries
 
     def _run_there(self, key: Any, book: Book) -> list[Entry]:
         crew = self._crew
         if crew is None:
             crew = self._crew = self._started()
-        began, worked = self._time(), crew.worked
+        began, worked, self._starting = self._time(), crew.worked, not all(crew.pool.ready)
 
         def goes_on(ran: int) -> bool:
             if self._choice != "adaptive" or ran < TRIAL:
@@ -214,9 +222,7 @@ class Executor:
         self.work["seconds"] += seconds
         if not there:
             self.work["worked"] += seconds
-        # Processes that are starting say nothing about their speed.
-        starting = there and self._crew is not None and not all(self._crew.pool.ready)
-        self._contest.note(there, seconds, count, counts=not starting)
+        self._contest.note(there, seconds, count, counts=not (there and self._starting))
 
     # What it reports
 

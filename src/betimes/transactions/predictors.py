@@ -17,13 +17,14 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import did_you_mean
-from betimes.transactions.tracked import Execute
+from betimes.transactions.effects import Key
+from betimes.transactions.tracked import Execute, Record
 
 Verdict = bool | int | None
 
@@ -31,8 +32,8 @@ Verdict = bool | int | None
 class Predictor(Protocol):
     """Says which transactions should run before it is their turn."""
 
-    def begin(self) -> None:
-        """Transactions that have not run are asked about, in order, from here on."""
+    def keys(self, event: Event) -> Sequence[Any]:
+        """Transactions that have one of these in common must follow each other."""
 
     def verdict(self, event: Event, ahead: int) -> Verdict:
         """Whether to run a transaction; `ahead` is 1 if it is its turn, 2 for the next one."""
@@ -47,8 +48,9 @@ class Fixed:
     def __init__(self, answer: bool | int) -> None:
         self._answer = answer
 
-    def begin(self) -> None:
+    def keys(self, event: Event) -> Sequence[Any]:  # noqa: ARG002
         """Nothing depends on the others."""
+        return ()
 
     def verdict(self, event: Event, ahead: int) -> Verdict:  # noqa: ARG002
         return self._answer
@@ -101,18 +103,12 @@ class Keyed(Fixed):
     """Transactions that will use the same keys follow each other; all others run at once."""
 
     def __init__(self, keys: Callable[[Event], list[Any]], name: str) -> None:
+        super().__init__(True)
         self._keys = keys
         self._name = name
-        self._taken: set[Any] = set()
 
-    def begin(self) -> None:
-        self._taken.clear()
-
-    def verdict(self, event: Event, ahead: int) -> Verdict:  # noqa: ARG002
-        keys = self._keys(event)
-        free = self._taken.isdisjoint(keys)
-        self._taken.update(keys)
-        return True if free else None
+    def keys(self, event: Event) -> Sequence[Any]:
+        return self._keys(event)
 
     def __repr__(self) -> str:
         return self._name
@@ -122,7 +118,9 @@ class Learned(Keyed):
     """Learns which attributes of events conflict: transactions that share such a value wait.
 
     An attribute conflicts if its values recur among transactions that lost soon after they were
-    seen, much more often than among the others.
+    seen, much more often than among the others. If no attribute does, and yet many transactions
+    lose, those that recur in nearly all of them have to do: then hardly any run at once, and that
+    is as well.
     """
 
     _RECENT = 64
@@ -151,7 +149,12 @@ class Learned(Keyed):
         if len(self._recent) > 64 * self._RECENT:
             self._recent.clear()
         if lost and counts[""] >= self._ENOUGH:
-            self.attributes = frozenset(filter(self._conflicts, self._lost)) - {""}
+            names = self._lost.keys() - {""}
+            count = self._lost[""]
+            found = frozenset(filter(self._conflicts, names))
+            if not found and 3 * count > count + self._won.get("", 0):
+                found = frozenset(name for name in names if self._lost[name] > 0.9 * count)
+            self.attributes = found
 
     def _conflicts(self, name: str) -> bool:
         among_lost = self._lost.get(name, 0) / self._lost[""]
@@ -160,6 +163,29 @@ class Learned(Keyed):
 
     def __repr__(self) -> str:
         return f"learned: {sorted(self.attributes)}" if self.attributes else "learned: nothing yet"
+
+
+class Hindsight:
+    """Which transactions that ran one after the other would have conflicted if run at once."""
+
+    _NEAR = 32
+    _MOST = 4096
+
+    def __init__(self) -> None:
+        self._written: dict[Key, int] = {}
+        self._count = 0
+
+    def conflicts(self, record: Record | None) -> bool:
+        """Whether the next transaction has read what one shortly before it wrote."""
+        if record is None:
+            return False
+        self._count += 1
+        written, near = self._written, self._count - self._NEAR
+        found = any(written.get((name, key), near) > near for _, name, key in record.reads)
+        if len(written) > self._MOST:
+            written.clear()
+        written.update(dict.fromkeys(record.writes, self._count))
+        return found
 
 
 def _plain(event: Event) -> Iterator[tuple[str, Any]]:

@@ -12,10 +12,10 @@ from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.model.codec import CheckpointError, dumps
 from betimes.model.event import Event
-from betimes.transactions.copies import run_on
+from betimes.transactions.copies import Task, run_on
 from betimes.transactions.foresight import WHAT, Memo
 from betimes.transactions.operator import Transactional
-from betimes.transactions.versions import Base
+from betimes.transactions.versions import Base, Versions
 
 
 def has_scouts(node: Node, options: EngineOptions) -> bool:
@@ -34,7 +34,8 @@ def run_ahead(hierarchy: Hierarchy, states: Mapping[str, Base], events: Sequence
             continue
         began, operator = perf_counter(), node.maker.source
         mine = [event for event in ordered if node.takes(event.type)]
-        ran = run_on(base, operator.execute, operator.state, ((event, []) for event in mine))
+        tasks: list[Task] = [((row, 0, 0), event, []) for row, event in enumerate(mine)]
+        ran = run_on(Versions(base), operator.execute, operator.state, tasks)
         memos = [
             (event.type, event.ts, event.payload, record)
             for event, record in zip(mine, ran, strict=True)

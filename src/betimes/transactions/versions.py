@@ -175,9 +175,10 @@ class Versions:
                 return chain.places[at]
         return None
 
-    def is_written(self, key: Key) -> bool:
-        """Whether a remembered transaction has written a key."""
-        return key in self._chains
+    def is_written(self, key: Key, place: Place) -> bool:
+        """Whether a remembered transaction before a place has written a key."""
+        chain = self._chains.get(key)
+        return chain is not None and chain.places[0] < place
 
     def all_keys(self) -> Iterator[Key]:
         """Every key that is in the base or was written since."""
