@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import betimes as bt
 from betimes import DetectorError, Engine, Event, Hierarchy, fold
 from betimes.engine.stages.rows import RowTactic
+from betimes.testing.oracle import oracle
 from betimes.testing.strategies import cut, disordered
 from tests.engine.material import FOREVER, share
 from tests.windows.material import PAYLOADS
@@ -93,3 +94,79 @@ def test_events_at_the_end_that_fail_come_back_when_an_earlier_one_comes_late() 
     found = run(hierarchy("count"), [[event] for event in late], attenuation=0.0)
     assert found == run(hierarchy("count", RowTactic), [sorted(late, key=lambda e: e.ts)])
     assert found[1] == 0
+
+
+def two(table: Any) -> dict[str, int]:
+    """Fails unless there are two events."""
+    if table.num_rows < 2:
+        raise ValueError("expected two events")
+    return {"n": table.num_rows}
+
+
+class Two:
+    """The same, as an object per window that has already made something."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def on_event(self, event: Event) -> Event:
+        self.n += 1
+        return Event("made", event.ts, {"at": event.ts})
+
+    def on_close(self, window: Any) -> Event:
+        if self.n < 2:
+            raise ValueError("expected two events")
+        return Event("made", window.start, {"n": self.n})
+
+
+def ending(operator: Any, shape: Any) -> Hierarchy:
+    made = Hierarchy(clock="A")
+    detector = bt.windowed(operator, shape, instances=2, workers="inline")
+    made.add(detector, on="A", emits="made", name="tested")
+    return made
+
+
+ENDS = {"time": bt.window(time=10), "gap": bt.window(gap=5), "count": bt.window(count=2)}
+ends = pytest.mark.parametrize("shape", ENDS)
+operators = pytest.mark.parametrize("operator", [two, Two])
+
+
+def ticks(*times: int) -> list[list[Event]]:
+    return [[Event("A", ts)] for ts in times]
+
+
+@ends
+@operators
+def test_a_late_event_repairs_what_fails_when_a_window_ends(operator: Any, shape: str) -> None:
+    made, stream = ending(operator, ENDS[shape]), ticks(1, 11, 12, 2, 30, 31)
+    found, errors = run(made, stream, attenuation=0.0)
+    assert (found, errors) == (oracle(made, [event for batch in stream for event in batch]), 0)
+
+
+@ends
+@operators
+def test_a_window_that_fails_when_it_ends_is_counted(operator: Any, shape: str) -> None:
+    made, stream = ending(operator, ENDS[shape]), ticks(1, 30, 11, 12, 31, 50, 70)
+    engine = Engine(made, errors="skip", attenuation=0, retention=FOREVER)
+    changes = [change for batch in stream for change in engine.feed(batch)]
+    if shape != "count":
+        restarted = Engine(made, errors="skip", attenuation=0, retention=FOREVER)
+        restarted.restore(engine.checkpoint())
+        engine = restarted
+    counts = [c[2] for c in fold([*changes, *engine.finish()]) if '"n":2' in c[2]]
+    assert len(counts) == {"time": 2, "gap": 2, "count": 3}[shape]
+    assert engine.stats["tested"].errors == {"time": 3, "gap": 3, "count": 1}[shape]
+
+
+def test_an_error_at_the_end_of_a_window_names_the_first_one() -> None:
+    engine = Engine(ending(two, bt.window(count=1)))
+    engine.feed([Event("A", 1), Event("A", 5)])
+    with pytest.raises(DetectorError, match=r"failed at Event\(type='A', ts=1, .*expected two"):
+        engine.finish()
+
+
+def test_an_error_at_the_end_of_the_stream_says_so() -> None:
+    engine = Engine(ending(two, bt.window(count=3)))
+    engine.feed([Event("A", 1)])
+    with pytest.raises(DetectorError, match="'tested' failed at the end of the stream: ValueError"):
+        engine.finish()

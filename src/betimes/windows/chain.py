@@ -35,6 +35,7 @@ from hashlib import blake2b
 from time import perf_counter
 
 from betimes.engine.hierarchy import Hierarchy
+from betimes.engine.news.outputs import TIME
 from betimes.engine.node import Node
 from betimes.engine.options import EngineOptions
 from betimes.engine.stages.columns import ColumnTactic
@@ -226,7 +227,11 @@ class Inbox:
             here = self._local()
             for number, instance in enumerate(here.instances):
                 instance.receive(Parcel(True, self._revive(number)))
-            self._here, self.counts, self.stuck = here, here.counts, None
+            assert self.stuck is not None
+            assert here.stuck is not None
+            at_events = [s for each in self.stuck.values() for s in each if s[1][1] != TIME]
+            here.stuck[-1] = at_events  # they are told: nothing repairs them any more
+            self._here, self.counts, self.stuck = here, here.counts, here.stuck
 
 
 Answer = tuple[list[tuple[int, list[Message]]], list[Stuck], dict[str, int]]

@@ -131,6 +131,8 @@ class Instance:
         """Windows that were deleted, until nothing about them can be in transit."""
         self._waiting: dict[int, Run] = {}
         """Windows that have something to do."""
+        self._failing: dict[int, Run] = {}
+        """Windows whose operator fails, or did."""
         self._told: list[Message] = []
         self._urgent = False
         """Whether it hears about the past."""
@@ -154,12 +156,18 @@ class Instance:
     def tell_again(self) -> None:
         """It has taken the place of another: nobody knows what it has made."""
         for run in self._runs.values():
-            run.sent = -1
+            run.sent, run.stuck = -1, None
         self._waiting.update(self._runs)
 
     def stuck(self) -> list[tuple[Any, Place, str]]:
         """Where the operator fails: keys, places, and how."""
-        return [(run.key, *run.stuck) for run in self._runs.values() if run.stuck is not None]
+        runs = self._runs
+        self._failing = {w: r for w, r in self._failing.items() if r.stuck and runs.get(w) is r}
+        return [(run.key, *run.stuck) for run in self._failing.values() if run.stuck is not None]
+
+    def stuck_at_ends(self) -> list[tuple[Any, Place, str]]:
+        """Where time has ended a window, and the operator fails: no event can be left out."""
+        return [where for where in self.stuck() if where[1][1] == TIME] if self._failing else []
 
     def everything(self) -> list[Message]:
         """All that it knows, as messages to one in its place."""
@@ -353,6 +361,7 @@ class Instance:
         except Exception as error:  # noqa: BLE001 - a user's operator may raise anything
             self._undo(run, run.done)
             run.stuck = place, f"{type(error).__name__}: {error}"
+            self._failing[window] = run
             self._told.append((FAILED, run.key, *run.stuck))
         if todo > 0:
             self._costs.note_run(self._time() - began, todo, 0)

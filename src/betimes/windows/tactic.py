@@ -27,7 +27,7 @@ from betimes.engine.stages.rows import RowArrivals
 from betimes.engine.stages.rows.history import EventRows
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
-from betimes.model.change import content
+from betimes.model.change import content, spelled_cause
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.windows.merging import Merger
@@ -62,7 +62,7 @@ class WindowTactic(RowArrivals):
         recruit = Recruit(spec, snapshots)
         self.team = make(recruit, plan.instances, self._splitter.everything_for, setting.time)
         self._stuck: dict[tuple[Any, Place], str] = {}
-        """Where the operator fails, if events at which it does are not left out."""
+        """Where the operator fails, except at events that are left out."""
         self._merger = Merger(once=spec.operator().once and plan.window.overlaps)
         self._outputs: dict[Any, dict[Place, list[Output]]] = {}
         """What is out, by key and cause."""
@@ -164,7 +164,8 @@ class WindowTactic(RowArrivals):
             for kind, *message in self.team.deliver(parcels):
                 if kind == FAILED:
                     key, place, text = message
-                    failed[key, place] = text
+                    if place[1] != TIME:
+                        failed[key, place] = text
                 else:
                     window, key, first, kept, items = message
                     touched[key] = None
@@ -172,8 +173,6 @@ class WindowTactic(RowArrivals):
             # The latest first: without an earlier one, a later one may not fail any more.
             for (key, place), text in sorted(failed.items(), key=lambda f: f[0][1], reverse=True):
                 mine = splitter.key(key)
-                if place[1] == TIME:
-                    raise self._failure(Event("time", place[0]), text)
                 self._setting.failures.note(key, place, self._failure(mine.event(place), text))
                 mine.leave_out(place)
             for key in dict.fromkeys(key for key, _ in failed):
@@ -183,19 +182,20 @@ class WindowTactic(RowArrivals):
                 self._note_stuck(self.team.stuck)
 
     def _note_stuck(self, stuck: dict[int, list[Stuck]]) -> None:
-        """Windows that fail wait for a late event to repair that: the splitter cannot be told."""
+        """Windows that fail where no event can be left out wait for a late one to repair that."""
         now = _where(stuck)
         for key, place in self._stuck.keys() - now.keys():
             self._setting.failures.mend(key, place, place)
         for (key, place), text in now.items():
             if self._stuck.get((key, place)) != text:
                 ends = place[1] == TIME
-                event = Event("time", place[0]) if ends else self._splitter.key(key).event(place)
-                self._setting.failures.note(key, place, self._failure(event, text))
+                event = None if ends else self._splitter.key(key).event(place)
+                self._setting.failures.note(key, place, self._failure(event or place[0], text))
         self._stuck = now
 
-    def _failure(self, event: Event, text: str) -> DetectorFailed:
-        return DetectorFailed(f"detector {self._setting.node.name!r} failed at {event!r}: {text}")
+    def _failure(self, at: Event | int, text: str) -> DetectorFailed:
+        where = repr(at) if isinstance(at, Event) else spelled_cause("the end of a window", at)
+        return DetectorFailed(f"detector {self._setting.node.name!r} failed at {where}: {text}")
 
     def _fail(self, key: Any, place: Place, event: Event, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
@@ -275,6 +275,8 @@ class WindowTactic(RowArrivals):
             settled = splitter.forget(before)
             left = {cut.id for cut in splitter.cuts}
             self._merger.key(key).forget(settled, known - left, self._earliest(splitter))
+            for where in [w for w in self._stuck if w[0] == key and w[1] <= settled]:
+                del self._stuck[where]  # nothing repairs it any more
             mine = self._outputs.get(key, {})
             for cause in [cause for cause in mine if cause <= settled]:
                 yield mine.pop(cause)
@@ -359,7 +361,8 @@ class WindowTactic(RowArrivals):
         """The merger hears again what is out already."""
         for kind, *message in told:
             if kind == FAILED:
-                raise AssertionError("what failed was left out")
+                assert message[1][1] == TIME, "what failed at an event was left out"
+                continue
             window, key, first, kept, items = message
             self._merger.key(key).take(window, first, kept, items)
         for key, merger in self._merger.keys.items():

@@ -42,7 +42,8 @@ class Team(Protocol):
     stays: bool
     """Whether the instances outlive the engine: after a restart, they know what they knew."""
     stuck: dict[int, list[Stuck]] | None
-    """Where the operator of each instance fails; None if such events are left out."""
+    """Where the operator of each instance fails and waits for a late event to repair that: where
+    time ends a window, and if events cannot be left out, there too. None if nobody knows."""
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterable[Message]:
         """Everything that the instances say to these parcels."""
@@ -81,25 +82,27 @@ class Recruit:
             self._instance.tell_again()
         counts = dict(self._instance.counts)
         self._instance.counts.clear()
-        return dumps((told, counts), _WHAT)
+        return dumps((told, self._instance.stuck_at_ends(), counts), _WHAT)
 
 
 class Inline:
     """Instances in this process, one after the other."""
 
     stays: bool = False
-    stuck: dict[int, list[Stuck]] | None = None
 
     def __init__(
         self, recruit: Recruit, instances: int, revive: Revive, time: Callable[[], float]
     ) -> None:
         del revive
+        self.stuck: dict[int, list[Stuck]] | None = {}
         self.instances = [recruit.instance(time) for _ in range(instances)]
         self.counts = [instance.counts for instance in self.instances]
 
     def deliver(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Message]:
+        assert self.stuck is not None
         for number, parcel in parcels:
             yield from self.instances[number].receive(parcel)
+            self.stuck[number] = self.instances[number].stuck_at_ends()
 
     def drop(self, parcels: list[tuple[int, Parcel]]) -> None:
         _no_answer(self.deliver(parcels))
@@ -109,12 +112,12 @@ class Processes:
     """Each instance in its own process; they start with the first parcel."""
 
     stays: bool = False
-    stuck: dict[int, list[Stuck]] | None = None
 
     def __init__(
         self, recruit: Recruit, instances: int, revive: Revive, time: Callable[[], float]
     ) -> None:
         del time
+        self.stuck: dict[int, list[Stuck]] | None = {}
         self._recruit = recruit
         self._instances = instances
         self._revive = revive
@@ -130,6 +133,7 @@ class Processes:
                 self._recruit, workers=self._instances, name=self._recruit.spec.name,
                 revive=self._revived,
             )  # fmt: skip
+        assert self.stuck is not None
         pool, open_ = self.pool, set()
         for number, parcel in parcels:
             data = dumps((parcel.urgent, parcel.messages, False), _WHAT)
@@ -138,7 +142,7 @@ class Processes:
         while open_:
             for reply in pool.receive():
                 open_.discard(reply.ticket)
-                told, counts = loads(reply.data, _WHAT)
+                told, self.stuck[reply.worker], counts = loads(reply.data, _WHAT)
                 self.counts[reply.worker].update(counts)
                 yield from told
 

@@ -14,6 +14,7 @@ from typing import Any
 from betimes.engine.news.outputs import TIME, Place
 from betimes.engine.options import EngineOptions
 from betimes.engine.stages.runner import DetectorFailed
+from betimes.model.change import THE_END
 
 LAST: Place = (2**63, 0, 0)
 """After all others."""
@@ -68,7 +69,7 @@ class Failures:
 
         Returns how many more there are than before; a late event may have repaired some.
         """
-        sure = final_to - self._patience
+        sure = final_to if final_to >= THE_END else final_to - self._patience
         ripe = [where for where in self._open if where[1][0] <= sure]
         for where in ripe:
             failure = self._open.pop(where)
