@@ -225,10 +225,11 @@ class Inbox:
         """From now on the instances are here, as far as windows can still change."""
         if self._here is None:
             here = self._local()
-            for number, instance in enumerate(here.instances):
-                instance.receive(Parcel(True, self._revive(number)))
             assert self.stuck is not None
             assert here.stuck is not None
+            for number, instance in enumerate(here.instances):
+                instance.receive(Parcel(True, self._revive(number)))
+                here.stuck[number] = instance.stuck_at_ends()
             at_events = [s for each in self.stuck.values() for s in each if s[1][1] != TIME]
             here.stuck[-1] = at_events  # they are told: nothing repairs them any more
             self._here, self.counts, self.stuck = here, here.counts, here.stuck
