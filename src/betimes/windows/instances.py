@@ -121,7 +121,7 @@ class Instance:
     ) -> None:
         self._operator = operator
         self._spacing = spacing
-        self._costs = Costs()
+        self._costs = Costs(apart=True)
         self._time = time
         self._check = check
         """Refuses what the operator must not make."""

@@ -35,7 +35,7 @@ class Splitter:
         self.may_fail = isinstance(window, FreeWindow | GapWindow)
         """Whether cutting can fail: conditions may raise, and windows may grow too large."""
         self.spacing = spacing
-        self.costs = Costs()
+        self.costs = Costs(apart=True)
         self.time = time
         self.fail = fail
         self.mend = mend

@@ -43,15 +43,23 @@ class _Rate:
 
 
 class Costs:
-    """Running means of the costs that a stage measures."""
+    """Running means of the costs that a stage measures.
 
-    def __init__(self) -> None:
+    `apart` says that each key has segments of its own, without events of other keys between them.
+    """
+
+    def __init__(self, *, apart: bool = False) -> None:
         self.keys = 0.0
-        """The number of keys that a batch touches."""
+        """The number of keys that a batch touches and a snapshot saves."""
+        self.events = 0.0
+        """The number of events in a batch; of one key, if keys are apart."""
         self.risk = 0.0
         """The share of recently touched keys that had to go back."""
         self.breach = 0.0
         """The share of them that had to go back to something that was certain."""
+        self._apart = apart
+        self._handled = 0
+        """Events of this batch so far."""
         self._process = _Rate()
         self._snapshot = _Rate()
 
@@ -72,6 +80,7 @@ class Costs:
         touching = keys if CALM * keys <= events else CALM * keys
         # Never 0: a rate of 0 would clip everything that is noted later to 0.
         self._process.note(max(seconds - touching * self.snapshot, seconds / 10), events)
+        self._handled += events
 
     def note_snapshot(self, seconds: float) -> None:
         """Note that a key was saved."""
@@ -81,7 +90,9 @@ class Costs:
         """A batch is done: how many keys were disturbed, had late events, and were touched."""
         self.risk = _fade(self.risk, min(1.0, disturbed / max(keys, 1)))
         self.breach = _fade(self.breach, min(1.0, breaches / max(keys, 1)))
-        self.keys = _fade(self.keys, float(keys))
+        self.keys = 1.0 if self._apart else _fade(self.keys, float(keys))
+        self.events = _fade(self.events, self._handled / (keys if self._apart else 1))
+        self._handled = 0
 
 
 class SnapshotModel(Protocol):
@@ -114,19 +125,22 @@ class EverySpeculative:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A snapshot as soon as the expected replay since the last one costs more than the snapshot.
+    """As many events between snapshots as make saving and going back together cheapest.
 
-    This is the thesis' rule `n * t_process > t_snapshot`, weighted by how often speculation has
-    failed recently, and counted by key: a key is saved when it is touched, and only disturbed keys
-    go back. Events that are certain when they are handled are replayed only if an event breaks the
-    slack.
+    In a batch of N events, snapshots every n events save `N / n * keys` states. A key that is
+    disturbed goes back to a snapshot, which lies n / 2 events before the disturbance on average;
+    `keys` share these events. The sum of both costs is smallest where they are equal. (The thesis'
+    rule, a snapshot as soon as the replay since the last one would cost as much, does not ask how
+    many events there are for each that disturbs.) Events that are certain when they are
+    handled are replayed only if an event breaks the slack.
     """
 
     def length(self, costs: Costs, *, speculative: bool) -> int:
-        replay = costs.process * (costs.risk if speculative else costs.breach)
-        # `saving / replay` events of one key; events of other keys come between them.
-        saving = BURDEN * costs.snapshot * max(costs.keys, 1.0)
-        return LONGEST if saving >= LONGEST * replay else max(1, math.ceil(saving / replay))
+        saving = BURDEN * costs.snapshot * costs.keys * costs.events
+        replay = costs.process * (costs.risk if speculative else costs.breach) / 2
+        if saving >= LONGEST**2 * replay:
+            return LONGEST
+        return max(1, round(math.sqrt(saving / replay)))
 
 
 def _fade(mean: float, value: float) -> float:

@@ -16,7 +16,7 @@ class SliceCosts(Costs):
     """Running means of the costs that a stage of a per-batch detector measures."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(apart=True)
         self._weight = self._mean = self._seconds = 0.0
         self._variance = self._covariance = 0.0
 
@@ -32,6 +32,7 @@ class SliceCosts(Costs):
         self._variance += share * (ahead * (events - self._mean) - self._variance)
         self._covariance += share * (ahead * (seconds - self._seconds) - self._covariance)
         self._seconds += share * (seconds - self._seconds)
+        self._handled += events
 
     @property
     def process(self) -> float:
@@ -52,9 +53,3 @@ class SliceCosts(Costs):
     def snapshot(self) -> float:
         """Seconds that a snapshot costs, including the extra call."""
         return super().snapshot + self.overhead
-
-    def note_batch(self, disturbed: int, breaches: int, keys: int) -> None:
-        """A batch is done: how many keys were disturbed, had late events, and were touched."""
-        super().note_batch(disturbed, breaches, keys)
-        # Each key has its own segments, without events of other keys between them.
-        self.keys = 1.0
