@@ -27,6 +27,7 @@ from betimes import DetectorError, Engine, Event, Hierarchy, OptionError
         ({"time": "-2s"}, "expected time to be a duration"),
         ({"time": "2s", "slide": "0s"}, "expected slide to be longer than 0"),
         ({"time": "2s", "slide": "3s"}, "at most the size of the window"),
+        ({"time": "1h", "slide": 1}, r"at most 100,000 windows, got 3,600,000,000 with time='1h'"),
         ({"gap": "0ms"}, "expected gap to be longer than 0"),
         ({"gap": "1s", "slide": 1}, "a window with gap= has no slide="),
         ({"open": "v > 1"}, "never ends without close="),
@@ -51,6 +52,8 @@ def test_a_bad_window_is_refused(options: dict[str, Any], message: str) -> None:
         ({"a": "avg()"}, r"avg\(\) to be of a column"),
         ({"a": "quantile(v)"}, 'such as "quantile'),
         ({"a": "quantile(v, 1.5)"}, 'such as "quantile'),
+        ({"a": "quantile(v, 0.5.5)"}, 'such as "quantile'),
+        ({"a": "quantile(v, .)"}, 'such as "quantile'),
         ({"a": "sum(v +)"}, "cannot read a"),
         ({"a": "sum(A.v)"}, "without the name of a step"),
         ({"window.start": "count()"}, "another name"),
@@ -63,7 +66,7 @@ def test_a_bad_aggregate_is_refused(columns: dict[str, Any], message: str) -> No
 
 def test_a_bad_operator_is_refused() -> None:
     two = bt.window(count=2)
-    for operator in (5, "text", object(), int, lambda: 5, setattr):
+    for operator in (5, "text", object(), int, lambda: 5, setattr, max):
         with pytest.raises(OptionError, match="expected an operator"):
             bt.windowed(operator, two)
     with pytest.raises(OptionError, match="expected a window"):
@@ -72,6 +75,8 @@ def test_a_bad_operator_is_refused() -> None:
         bt.windowed(len, two, frame="panda")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="one type"):
         Hierarchy().add(bt.windowed(bt.aggregate(n="count()"), two), on="A", emits=("b", "c"))
+    with pytest.raises(OptionError, match="another name for the aggregate 'n' of 'made'"):
+        Hierarchy().add(bt.windowed(bt.aggregate(n="count()"), two), on="A", emits="made", by="n")
 
 
 def run(operator: Any, window: Any = None, **options: Any) -> Engine:
@@ -129,6 +134,36 @@ def test_a_window_that_never_ends_is_named() -> None:
 
 def len_of(table: pa.Table) -> dict[str, Any]:
     return {"n": table.num_rows}
+
+
+def seen(table: pa.Table) -> dict[str, Any]:
+    return {"rows": [list(row.values()) for row in table.to_pylist()], "names": table.column_names}
+
+
+def test_a_function_gets_every_column_that_some_event_has() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(bt.windowed(seen, bt.window(count=3)), on="A", emits="made")
+    payloads: list[dict[str, Any]] = [{"x": 1}, {"y": "two", "type": "other"}, {"x": 3, "ts": 7}]
+    events = [Event("A", ts, payload) for ts, payload in enumerate(payloads, 1)]
+    (found,) = bt.detect(events, hierarchy)
+    assert found.payload["names"] == ["ts", "type", "x", "y"]
+    assert found.payload["rows"] == [[1, "A", 1, None], [2, "A", None, "two"], [3, "A", 3, None]]
+
+
+class Polars:
+    """Has what a polars frame has, of all that matters here."""
+
+    columns = ("ts", "v")
+
+    def __init__(self, table: pa.Table) -> None:
+        self.__arrow_c_stream__ = table.select(self.columns).__arrow_c_stream__
+
+
+def test_a_function_may_return_a_frame_of_another_library() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(bt.windowed(lambda t: Polars(t), bt.window(count=2)), on="A", emits="made")
+    found = bt.detect([Event("A", ts, {"v": -ts}) for ts in (1, 2)], hierarchy)
+    assert [(change.ts, change.payload["v"]) for change in found] == [(1, -1), (2, -2)]
 
 
 def of_frame(frame: Any) -> Any:

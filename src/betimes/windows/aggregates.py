@@ -29,7 +29,7 @@ from betimes.patterns.source import SourceText
 from betimes.patterns.syntax import steps_of
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
-_QUANTILE = re.compile(r"(.*),\s*([0-9.]+)\s*", re.DOTALL)
+_QUANTILE = re.compile(r"(.*),\s*(\d+\.?\d*|\.\d+)\s*", re.DOTALL)
 
 State = list[Any]
 """What an aggregate knows of a window; plain data."""

@@ -139,7 +139,7 @@ class OfWhole:
         return ()
 
     def close(self, state: list[Event], span: Span) -> Iterator[Event]:
-        table: Any = pa.Table.from_pylist([{"ts": e.ts, "type": e.type} | e.payload for e in state])
+        table: Any = _table(state)
         if self._frame == "pandas":
             table = table.to_pandas()
         result = self._function(table, span) if self._wants_window else self._function(table)
@@ -211,6 +211,18 @@ def result_of(type: str, ts: int, payload: dict[str, Any], span: Span, name: str
     return Event(type, ts, payload | dict(zip(OWN, about, strict=True)))
 
 
+def _table(events: list[Event]) -> pa.Table:
+    """Events as a table that has every column which some of them have."""
+    columns: dict[str, list[Any]] = {
+        "ts": [event.ts for event in events],
+        "type": [event.type for event in events],
+    }
+    for name in dict.fromkeys(name for event in events for name in event.payload):
+        if name not in columns:  # the event's own time and type come first
+            columns[name] = [event.payload.get(name) for event in events]
+    return pa.table(columns)
+
+
 def _rows(result: Any, name: str) -> list[dict[str, Any]]:
     """What a function of a window returned, as rows."""
     if result is None:
@@ -219,19 +231,24 @@ def _rows(result: Any, name: str) -> list[dict[str, Any]]:
         return [result]
     if isinstance(result, pa.Table | pa.RecordBatch):
         return result.to_pylist()
-    if hasattr(result, "to_dict") and hasattr(result, "columns"):
+    if hasattr(result, "iloc") and hasattr(result, "columns"):
         return pa.Table.from_pandas(result, preserve_index=False).to_pylist()
+    if hasattr(result, "columns") and hasattr(result, "__arrow_c_stream__"):
+        return pa.table(result).to_pylist()
     if isinstance(result, list | tuple) and all(isinstance(row, dict) for row in result):
         return list(result)
     raise DetectorError(
         f"expected {name!r} to return a dictionary, a list of dictionaries, an Arrow table, a "
-        f"pandas frame or None, got a {type(result).__name__}"
+        f"pandas or polars frame or None, got a {type(result).__name__}"
     )
 
 
 def _parameters(function: Callable[..., Any]) -> int:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some of Python's own functions do not tell
+        return -1
     return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
 
 

@@ -17,6 +17,8 @@ from betimes.patterns.conditions import Expression, condition
 
 LIMIT = 100_000
 """The most events of a window that nothing else bounds, unless `limit` says otherwise."""
+OVERLAP = 100_000
+"""The most windows of time that an event may belong to."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,11 @@ events between two windows would be in none, got time='2s', slide='10s'
         size = _positive(time, "time")
         step = size if slide is None else _positive(slide, "slide")
         step = _within(step, size, "time", time, slide)
+        if size // step > OVERLAP:
+            raise OptionError(
+                f"expected an event to belong to at most {OVERLAP:,} windows, got {size // step:,} "
+                f"with time={time!r}, slide={slide!r}; let windows begin less often"
+            )
         return TimeWindow(size, step, 0 if offset is None else microseconds(offset, "offset"))
     if gap is not None:
         return GapWindow(_positive(gap, "gap"), most)

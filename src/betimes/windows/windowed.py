@@ -117,6 +117,11 @@ def _windowed(
     """A windowed operator is a detector with deadlines, with a tactic of its own."""
     types = type_names(emits, "emits")
     called = name or (types[0] if isinstance(detector.operator, Aggregate) else detector.name)
+    if isinstance(detector.operator, Aggregate) and by in detector.operator.texts:
+        raise OptionError(
+            f"expected another name for the aggregate {by!r} of {called!r}: its results have the "
+            f"key in a column {by!r}, as by={by!r}"
+        )
     spec = OperatorSpec(detector.operator, detector.frame, types, by, called)
     if detector.apart:
         check_travels(Recruit(spec, detector.snapshots))
