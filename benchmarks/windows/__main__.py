@@ -23,19 +23,20 @@ console = Console()
 
 
 def show_aggregates(events: int, repeats: int) -> None:
-    table = Table("stream", "contender", "million events/s", "x polars")
-    for name, delay in (("in order", 0), ("up to 50 ms late", 50_000)):
-        stream = aggregates.stream(events, delay)
-        contenders: dict[str, Callable[[], int]] = {
-            "polars, sorted": partial(aggregates.of_polars, stream),
-            "betimes, attenuation 1": partial(aggregates.of_engine, stream, 1.0),
-            "betimes, attenuation 0": partial(aggregates.of_engine, stream, 0.0),
-        }
-        rates = aggregates.rates(contenders, events, repeats)
-        for contender, rate in rates.items():
-            against = rate / rates["polars, sorted"]
-            table.add_row(name, contender, f"{rate / 1e6:.2f}", f"{against:.2f}")
-    console.print(table)
+    for shape in aggregates.WINDOWS:
+        table = Table("stream", "contender", "million events/s", "x polars")
+        for name, delay in (("in order", 0), ("up to 50 ms late", 50_000)):
+            stream = aggregates.stream(events, delay)
+            contenders: dict[str, Callable[[], int]] = {
+                "polars, sorted": partial(aggregates.of_polars, stream, shape),
+                "betimes, attenuation 1": partial(aggregates.of_engine, stream, shape, 1.0),
+                "betimes, attenuation 0": partial(aggregates.of_engine, stream, shape, 0.0),
+            }
+            rates = aggregates.rates(contenders, events, repeats)
+            for contender, rate in rates.items():
+                against = rate / rates["polars, sorted"]
+                table.add_row(name, contender, f"{rate / 1e6:.2f}", f"{against:.2f}")
+        console.print(shape, table)
 
 
 def interval_of(instances: int) -> int:

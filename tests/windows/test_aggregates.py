@@ -17,6 +17,7 @@ from betimes.engine.stages.rows import RowTactic
 from betimes.model.errors import BetimesError
 from betimes.testing import oracle
 from betimes.testing.strategies import cut, disordered
+from betimes.windows.runs import RunTactic
 from betimes.windows.summing import AggregateTactic
 from tests.engine.material import FOREVER, share
 
@@ -27,6 +28,14 @@ EVERY = bt.aggregate(
 )  # fmt: skip
 ANY = bt.aggregate(known="count(v)", begin="first(v)", end="last(v)")
 SHAPES = [bt.window(time=10, slide=4), bt.window(time=6), bt.window(time=9, slide=2, offset=3)]
+RUNS = [
+    bt.window(count=3),
+    bt.window(count=5, slide=2),
+    bt.window(count=1),
+    bt.window(gap=4),
+    bt.window(gap=7),
+]
+LIMITED = [bt.window(gap=3, limit=1), bt.window(gap=5, limit=2), bt.window(gap=9, limit=4)]
 
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
 small = st.integers(-5, 5)
@@ -65,12 +74,12 @@ def run(made: Hierarchy, batches: list[Any], **options: Any) -> tuple[Counter[An
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-@given(st.data(), st.sampled_from(SHAPES), st.sampled_from([None, "k"]))
+@given(st.data(), st.sampled_from(SHAPES + RUNS), st.sampled_from([None, "k"]))
 @share(0.3)
 def test_numbers_of_all_kinds(kind: str, data: st.DataObject, shape: Any, by: str | None) -> None:
     stream = data.draw(streams(NUMBERS[kind]))
     made = hierarchy(EVERY, shape, by)
-    assert tactic_of(made) is AggregateTactic
+    assert tactic_of(made) in (AggregateTactic, RunTactic)
     batches = [list(batch) for batch in data.draw(cut(stream))]
     attenuation = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
     assert run(made, batches, attenuation=attenuation)[0] == oracle(made, stream)
@@ -79,7 +88,7 @@ def test_numbers_of_all_kinds(kind: str, data: st.DataObject, shape: Any, by: st
 @pytest.mark.parametrize(
     "type", [pa.int8(), pa.uint64(), pa.int64(), pa.float32(), pa.float64()], ids=str
 )
-@given(st.data(), st.sampled_from(SHAPES), st.sampled_from([None, "k"]))
+@given(st.data(), st.sampled_from(SHAPES + RUNS), st.sampled_from([None, "k"]))
 @share(0.2)
 def test_tables(type: pa.DataType, data: st.DataObject, shape: Any, by: str | None) -> None:
     values: Any = st.integers(0, 100)
@@ -103,16 +112,18 @@ def test_tables(type: pa.DataType, data: st.DataObject, shape: Any, by: str | No
 def test_what_is_no_number_can_be_counted(data: st.DataObject, by: str | None) -> None:
     anything = st.none() | st.text(max_size=2) | small | st.lists(small, max_size=2)
     stream = data.draw(streams(anything, keys=st.sampled_from([1, "1", None, 2.5])))
-    made = hierarchy(ANY, SHAPES[0], by)
+    made = hierarchy(ANY, data.draw(st.sampled_from(SHAPES + RUNS)), by)
     batches = [list(batch) for batch in data.draw(cut(stream))]
     assert run(made, batches)[0] == oracle(made, stream)
 
 
-@given(st.data(), st.sampled_from([0.0, 1.0]))
-@share(0.5)
-def test_an_event_that_cannot_be_added_is_left_out(data: st.DataObject, attenuation: float) -> None:
+@given(st.data(), st.sampled_from([*SHAPES, *RUNS, *LIMITED]), st.sampled_from([0.0, 0.5, 1.0]))
+@share(1.0)
+def test_an_event_that_cannot_be_added_is_left_out(
+    data: st.DataObject, shape: Any, attenuation: float
+) -> None:
     stream = data.draw(streams(small | st.sampled_from(["text", None])))
-    made = hierarchy(bt.aggregate(total="sum(v)", n="count()"), SHAPES[0], "k")
+    made = hierarchy(bt.aggregate(total="sum(v)", n="count()"), shape, "k")
     batches = [list(batch) for batch in data.draw(cut(stream))]
     found = run(made, batches, errors="skip", attenuation=attenuation)
     made._nodes["tested"] = replace(made._nodes["tested"], tactic=RowTactic)

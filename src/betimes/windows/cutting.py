@@ -23,6 +23,7 @@ from betimes.model.stored import Int
 from betimes.patterns.conditions import Expression
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 
+NO_GAP = "no gap ends it"
 END = 2**63 - 1
 """The deadline at which windows end that only the end of the stream can end."""
 
@@ -100,7 +101,7 @@ class Cutter:
 
 
 class CountCutter(Cutter):
-    """Windows of so many events."""
+    """Windows of a number of events."""
 
     def __init__(self, window: CountWindow) -> None:
         super().__init__()
@@ -180,7 +181,7 @@ class GapCutter(Cutter):
         for span in self.open.values():
             span.count += 1
             span.end = event.ts
-            _check_limit(span, self._window.limit, "no gap ends it")
+            _check_limit(span, self._window.limit, NO_GAP)
         return begun, []
 
 
@@ -220,10 +221,15 @@ class FreeCutter(Cutter):
 
 def _check_limit(span: Span, limit: int, why: str) -> None:
     if span.count > limit:
-        raise DetectorError(
-            f"the window that began at {span.start} has more than limit={limit} events: {why} "
-            "since then; raise limit, or let it end earlier"
-        )
+        raise too_many(span.start, limit, why)
+
+
+def too_many(start: int, limit: int, why: str) -> DetectorError:
+    """A window has more events than it may have."""
+    return DetectorError(
+        f"the window that began at {start} has more than limit={limit} events: {why} since then; "
+        "raise limit, or let it end earlier"
+    )
 
 
 def _opener(predicate: Expression | Callable[..., bool]) -> Callable[..., bool]:

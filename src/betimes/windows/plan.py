@@ -8,7 +8,7 @@ from typing import Any, Literal
 from betimes.model.identity import fact
 from betimes.windows.aggregates import Aggregate
 from betimes.windows.operators import Frame, facts_of, is_of_whole
-from betimes.windows.shapes import TimeWindow, Window
+from betimes.windows.shapes import FreeWindow, Window
 
 Workers = Literal["auto", "inline", "processes"]
 WORKERS: tuple[Workers, ...] = ("auto", "inline", "processes")
@@ -76,6 +76,6 @@ class Windowed:
 
     @property
     def compiles(self) -> bool:
-        """Whether no event has to become a Python object: aggregates over windows of time."""
-        plain = isinstance(self.operator, Aggregate) and isinstance(self.window, TimeWindow)
+        """Whether no event has to become a Python object: aggregates, unless conditions cut."""
+        plain = isinstance(self.operator, Aggregate) and not isinstance(self.window, FreeWindow)
         return plain and self.instances == 1 and not self.apart

@@ -1,4 +1,4 @@
-"""What a window is: so many events, so much time, until a pause, or from one condition to another.
+"""What a window is: a number of events, a span of time, a session, or what conditions say.
 
 These are options, checked when they are written down; `cutting.py` turns them into windows.
 """

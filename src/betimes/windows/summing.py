@@ -7,8 +7,6 @@ a window, one pass over its events gives the aggregates of all keys (`betimes.wi
 There is no state to go back to, either. An event that lands in a window that is still open is just
 there. One that lands in windows that are over makes these be calculated again for its key; so does
 an output of another stage that is taken back. Only what has changed is published.
-
-An event for which an expression fails is left out, in whatever order it comes.
 """
 
 from __future__ import annotations
@@ -20,59 +18,32 @@ import numpy as np
 
 from betimes.engine.news.comparing import made_again
 from betimes.engine.news.outputs import Output, Outputs
-from betimes.engine.snapshots.weights import ROW
-from betimes.engine.stages.runner import DetectorFailed
-from betimes.engine.stages.slices.arriving import SlicesArriving
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
 from betimes.model.volumes import VolumeReader, VolumeWriter
-from betimes.windows.aggregates import Aggregate
 from betimes.windows.operators import OperatorSpec
-from betimes.windows.results import Due, Results
+from betimes.windows.results import Due
 from betimes.windows.shapes import TimeWindow
-from betimes.windows.timeline import KEY, TS, Timeline
-from betimes.windows.values import Expressions
-
-_PIECE = 4096
-"""How many events are forgotten together, as far as a budget of memory is concerned."""
+from betimes.windows.taking import AggregateArrivals, Changed
+from betimes.windows.timeline import KEY, TS
 
 
-class AggregateTactic(SlicesArriving):
+class AggregateTactic(AggregateArrivals):
     """Runs aggregates over windows of time."""
 
-    weighs = False
-
     def __init__(self, window: TimeWindow, spec: OperatorSpec, setting: Setting) -> None:
-        super().__init__(setting)
-        setting.retraction.reason = "compiled: only what has changed is published"
-        assert isinstance(spec.given, Aggregate)
+        super().__init__(spec, setting)
         self._window = window
-        self._expressions = Expressions(spec.given.columns)
-        self._timeline = Timeline(len(self._expressions.texts))
-        self._results = Results(spec, self._expressions, self._timeline, setting)
-        if not self._has_keys:
-            self._keys.resume([None])
         self._out: dict[int, Outputs] = {}
         """What is out, by the end of the window."""
-        self._passed = -1
-        self._reach = -1
-        self._taken_back: list[tuple[int, int, int, str]] = []
-        """Events that were taken out in this batch: time, key, with which arrival, and why."""
 
     # Time
-
-    @property
-    def passed(self) -> int | None:
-        return self._passed
 
     @property
     def next_due(self) -> int:
         for end in self._ends(self._passed, END):
             return end
         return END
-
-    def let_pass(self, time: int) -> None:
-        self._passed = max(self._passed, time)
 
     def _ends(self, after: int, until: int) -> Iterator[int]:
         """The ends of windows with events, after a time and up to another."""
@@ -101,19 +72,6 @@ class AggregateTactic(SlicesArriving):
 
     # Handling events
 
-    def withdraw(self, output: Output, at: int, final_to: int) -> int | None:  # noqa: ARG002
-        row = self._below.withdraw(output.id)
-        if row is not None:
-            return row
-        key = self._timeline.remove(output.place)
-        code = int(self._codes(Outputs.of([output]))[0]) if self._has_keys else 0
-        self._setting.failures.mend(self._keys.values[code], output.place, output.place)
-        if key is not None:
-            event = output.event
-            why = f"retracted {event.type} at {event.ts}"
-            self._taken_back.append((event.ts, key, at, why))
-        return None
-
     def handle(self, events: Slice, moment: Moment) -> Iterator[Told]:
         if self._mixed:
             events = events.sorted()
@@ -133,47 +91,20 @@ class AggregateTactic(SlicesArriving):
             yield made
         self._taken_back = []
 
-    def _take_in(self, events: Slice) -> None:
-        """Put events in their places, without those at which an expression fails."""
-        if not len(events):
-            return
-        values = self._expressions.read(events.batch)
-        codes = events.codes if self._has_keys else np.zeros(len(events), np.int64)
-        numbers = np.stack((events.ts, events.arrival, events.at, codes))
-        places = None if events.made is None else events.places(list(range(len(events))))
-        if values.failed:
-            for row, error in values.failed.items():
-                self._fail(events, row, int(codes[row]), error)
-            left = np.array([row for row in range(len(events)) if row not in values.failed], int)
-            numbers, values.floats = numbers[:, left], values.floats[:, left]
-            values.whole = values.whole[:, left]
-            rows = left.tolist()
-            values.objects = {n: [mine[r] for r in rows] for n, mine in values.objects.items()}
-            places = None if places is None else [places[row] for row in rows]
-        self._timeline.insert(numbers, values.floats, values.whole, values.objects, places)
-
-    def _fail(self, events: Slice, row: int, code: int, error: Exception) -> None:
-        name, event = self._setting.node.name, events.event(row)
-        failure = DetectorFailed(
-            f"detector {name!r} failed at {event!r}: {type(error).__name__}: {error}"
-        )
-        self._setting.failures.note(self._keys.values[code], events.place(row), failure)
-
-    def _late(self, events: Slice, passed: int) -> list[tuple[int, int, int, str]]:
-        """The events that belong to windows that are over: time, key, -1, and why."""
-        window, ts = self._window, events.ts
+    def _late(self, events: Slice, passed: int) -> list[Changed]:
+        """The events that belong to windows that are over."""
+        window, ts, codes = self._window, events.ts, self._codes_of(events)
         first = (ts - window.offset - window.size) // window.slide + 1
         late = np.flatnonzero(window.offset + first * window.slide + window.size <= passed)
         return [
-            (
-                int(ts[row]), int(events.codes[row]) if self._has_keys else 0, -1,
-                f"late {events.types([row])[0]} at {ts[row]}",
+            Changed(
+                int(ts[row]), int(codes[row]), -1, f"late {events.types([row])[0]} at {ts[row]}"
             )
             for row in late.tolist()
-        ]  # fmt: skip
+        ]
 
     def _go_back(
-        self, changed: list[tuple[int, int, int, str]], passed: int, since: int, moment: Moment
+        self, changed: list[Changed], passed: int, since: int, moment: Moment
     ) -> Iterator[ColumnReplay]:
         """Calculate windows again that are over."""
         began, counts = self._setting.time(), self._setting.counts
@@ -245,19 +176,6 @@ class AggregateTactic(SlicesArriving):
         for end in sorted(end for end in self._out if end < before):
             yield self._out.pop(end)
         self._timeline.forget(min(before, self._passed + 1) - self._window.size)
-
-    def history(self) -> list[tuple[int, int]]:
-        ts, each = self._timeline.numbers[TS], ROW + 9 * len(self._expressions.texts)
-        return [
-            (ts.item(row), each * min(_PIECE, len(ts) - row)) for row in range(0, len(ts), _PIECE)
-        ]
-
-    @property
-    def remembered(self) -> int:
-        return len(self._timeline) - int(self._timeline.numbers[TS].searchsorted(self._reach))
-
-    def snapshots(self) -> tuple[int, int]:
-        return 0, 0
 
     # Checkpoints
 

@@ -19,8 +19,11 @@ from betimes.model import stored
 
 Ints = npt.NDArray[np.int64]
 
+NOTHING: Ints = np.empty(0, np.int64)
 TS, ARRIVAL, AT, KEY = range(4)
 """Rows of the numbers: the place of an event, when it was handed out, and its key."""
+PLAIN = 4
+"""How many these are; windows of one key need more (`betimes.windows.runs`)."""
 
 
 class Growing:
@@ -52,8 +55,8 @@ class Growing:
 class Timeline:
     """Events in order."""
 
-    def __init__(self, expressions: int) -> None:
-        self._numbers = Growing(np.empty((4, 0), np.int64))
+    def __init__(self, expressions: int, rows: int = PLAIN) -> None:
+        self._numbers = Growing(np.empty((rows, 0), np.int64))
         self._floats = Growing(np.empty((expressions, 0)))
         self._whole = Growing(np.empty((expressions, 0), np.bool_))
         self.objects: dict[int, list[Any]] = {}
@@ -173,6 +176,11 @@ class Timeline:
         return key
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all events are input events, whose places are their times and arrivals."""
+        return self._places is None
+
+    @property
     def _columns(self) -> tuple[Growing, ...]:
         return self._numbers, self._floats, self._whole
 
@@ -182,12 +190,18 @@ class Timeline:
 
     def forget(self, before: int) -> None:
         """Drop what is older."""
-        low, high = int(self.numbers[TS].searchsorted(before)), len(self)
+        self.drop(int(self.numbers[TS].searchsorted(before)), NOTHING)
+
+    def drop(self, low: int, stay: Ints) -> None:
+        """Drop what comes before a row, but for some rows, which are in order."""
+        high = len(self)
         if low:
             for column in self._columns:
-                column.keep(low, high)
+                if len(stay):
+                    column.view[:, low - len(stay) : low] = column.view.take(stay, axis=1)
+                column.keep(low - len(stay), high)
             for values in self._lists:
-                del values[:low]
+                values[:low] = [values[row] for row in stay.tolist()]
         if not len(self):
             self.objects, self._places = {}, None
 
@@ -202,7 +216,7 @@ class Timeline:
         """Resume from what `state_of` kept; there are so many keys."""
         numbers, floats, whole, objects, places = kept
         what = "the events of windows"
-        stored.array(numbers, np.int64, (4, None), what)
+        stored.array(numbers, np.int64, (self.numbers.shape[0], None), what)
         shape = self.floats.shape[0], numbers.shape[1]
         stored.array(floats, np.float64, shape, what)
         stored.array(whole, np.bool_, shape, what)

@@ -21,6 +21,7 @@ from betimes.windows.operators import (
     checked,
 )
 from betimes.windows.plan import WORKERS, Windowed, Workers
+from betimes.windows.runs import RunTactic
 from betimes.windows.schedules import Schedule, parse_schedule
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 from betimes.windows.summing import AggregateTactic
@@ -129,6 +130,6 @@ def _windowed(
     maker = DescribedMaker(detector, lambda: WindowDetector(detector.window, operator))
     tactic: TacticMaker = partial(WindowTactic, detector, spec)
     if detector.compiles and not (by or "").startswith("window."):
-        assert isinstance(detector.window, TimeWindow)
-        tactic = partial(AggregateTactic, detector.window, spec)
+        compiled: Any = AggregateTactic if isinstance(detector.window, TimeWindow) else RunTactic
+        tactic = partial(compiled, detector.window, spec)
     return Node(called, maker, type_names(on, "on"), types, by, tactic)
