@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from betimes.engine import Engine, Hierarchy, Zone
-from betimes.engine.load import LoadMeter, Span
+from betimes.engine.load import LoadMeter, Span, Spans
 from betimes.model import Event
 from tests.engine.machine import Machine, work
 
@@ -155,3 +155,11 @@ def test_a_batch_that_takes_longer_than_a_span_is_no_overload() -> None:
         engine.feed(Event("A", ts))
         assert engine.busy_factor < 0.1
     assert engine.attenuation["works"] < 0.5
+
+
+def test_a_clock_that_stands_still_ends_no_span() -> None:
+    now = 0.0
+    spans = Spans(LoadMeter(lambda: now, effort=None))
+    now = 2.0
+    assert spans.next(1.0) is not None
+    assert spans.next(1.0) is None  # a division by zero, if it were one

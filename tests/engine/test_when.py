@@ -23,7 +23,10 @@ def test_it_is_the_newest_arrival_of_the_key_up_to_there(
     rows: Any = SimpleNamespace(at=np.array(at), keys=keys)
     when = When(rows)
     when._left = looked_at  # then there is a list
+    made = []
     for row in range(len(at)):
         before = [at[n] for n in range(row) if keys is None or keys[n] == keys[row]]
         assert when.known(row) == max(before, default=-1)
-        assert when.made(row) == max([*before, at[row]])
+        made.append(max([*before, at[row]]))
+    assert when.made([*range(len(at))]) == made
+    assert [when.made([row]) for row in range(len(at))] == [[each] for each in made]

