@@ -50,9 +50,11 @@ NUMBERS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def hierarchy(operator: Any, shape: Any, by: str | None) -> Hierarchy:
+def hierarchy(operator: Any, shape: Any, by: str | None, instances: int = 1) -> Hierarchy:
     made = Hierarchy(clock="A")
-    made.add(bt.windowed(operator, shape), on="A", emits="made", by=by, name="tested")
+    workers: Any = "auto" if instances == 1 else "inline"
+    detector = bt.windowed(operator, shape, instances=instances, workers=workers)
+    made.add(detector, on="A", emits="made", by=by, name="tested")
     return made
 
 
@@ -142,3 +144,21 @@ def test_a_missing_column_is_an_error() -> None:
     made = hierarchy(bt.aggregate(low="min(v)"), SHAPES[0], None)
     with pytest.raises(BetimesError, match="expected an event with a column 'v'"):
         run(made, [[Event("A", 1, {"w": 1})]])
+
+
+@pytest.mark.parametrize("shape", [bt.window(time=5), bt.window(count=2)], ids=["time", "count"])
+def test_a_quantile_of_text_is_an_error_of_the_event(shape: Any) -> None:
+    made = hierarchy(bt.aggregate(half="quantile(v, 0.5)"), shape, None)
+    events = [Event("A", ts, {"v": v}) for ts, v in ((1, "a"), (2, 4), (3, "b"), (4, 8))]
+    with pytest.raises(BetimesError, match="a quantile is of numbers, not of 'a'"):
+        run(made, [events])
+    found, errors = run(made, [events], errors="skip")
+    assert ['"half":6' in payload for _, _, payload in found] == [True]
+    assert errors == 2
+
+
+def test_keys_that_are_not_a_number_and_null_end_at_the_same_time() -> None:
+    made = hierarchy(bt.aggregate(n="count()"), bt.window(gap=5), "k", instances=2)
+    keys = (float("nan"), None, float("nan"), "null")
+    found, _ = run(made, [[Event("A", 1, {"k": key}) for key in keys]], attenuation=0.0)
+    assert found.total() == 4

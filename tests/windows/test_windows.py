@@ -13,10 +13,10 @@ from betimes.model import Event
 from betimes.model.change import fold
 from betimes.testing import oracle
 from betimes.testing.strategies import cut, disordered, engine_options
-from betimes.windows import windowed
+from betimes.windows import window, windowed
 from betimes.windows.shapes import Window
 from tests.engine.material import FOREVER, share
-from tests.windows.material import OPERATORS, PAYLOADS, WINDOWS, truth
+from tests.windows.material import OPERATORS, PAYLOADS, WINDOWS, spread, truth
 
 STREAMS = disordered(max_events=40, max_delay=30, payloads=PAYLOADS)
 
@@ -52,3 +52,28 @@ def test_order_does_not_show(
     changes = [change for batch in data.draw(cut(stream)) for change in engine.feed(list(batch))]
     changes += engine.finish()
     assert fold(changes) == truth(shape, operator, stream, by)
+
+
+class Unless:
+    """Passes events on, unless the one that they name has come before them."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_event(self, event: Event) -> Event | None:
+        self.seen.append(event["name"])
+        return None if event["unless"] in self.seen else Event("passed", event.ts, {"v": 0})
+
+
+@pytest.mark.parametrize("snapshots", [1, 1000])
+def test_why_something_was_taken_back_does_not_depend_on_snapshots(snapshots: int) -> None:
+    """A late event lands before one that is taken back, and a snapshot may lie between them."""
+    made = Hierarchy(clock="A")
+    made.add(Unless, on="A", emits="passed")
+    made.add(windowed(spread, window(count=2)), on="passed", emits="made")
+    engine = Engine(made, attenuation=0, snapshots=snapshots)
+    names = [(10, "a", ""), (25, "b", ""), (30, "c", "x"), (40, "d", ""), (50, "e", "")]
+    engine.feed([Event("A", ts, {"name": name, "unless": other}) for ts, name, other in names])
+    late = engine.feed(Event("A", 20, {"name": "x", "unless": ""}))
+    gone = [c.cause for c in late if (c.type, c.change_type) == ("made", "delete")]
+    assert gone == ["late passed at 20"] * 2

@@ -72,6 +72,8 @@ def _last(state: State, value: Any) -> None:
 
 def _insert(state: State, value: Any) -> None:
     if value is not None:
+        if not isinstance(value, int | float):
+            raise TypeError(f"a quantile is of numbers, not of {value!r}")
         insort(state, value)
 
 

@@ -99,6 +99,7 @@ class KeySplitter:
         self.saves = [Save(START, self.cutter.snapshot(), [])]
         self.last: Place = START
         """The last event or deadline that was cut."""
+        self._reached = START  # `last` before this batch: what lands before it is late
         self.since: Place | None = None
         """The earliest place that changes in this batch; None if only time passes."""
         self.back = False
@@ -113,7 +114,7 @@ class KeySplitter:
     # What arrives
 
     def put(self, entries: list[Entry]) -> int:
-        """Take in events, in order; return how many of them land before others."""
+        """Take in events, in order; return how many of them land before what was cut."""
         behind = bisect_left(entries, self.last, key=_place)
         # It may have gone back in this batch: then there are others that are not cut, either.
         follow = not self.entries or self.entries[-1].place < entries[0].place
@@ -125,16 +126,14 @@ class KeySplitter:
             # Events that are left out come after the last one that was cut.
             self._go_back(entries[0].place)
         self._change(entries[0].place)
-        return behind
+        return bisect_left(entries, self._reached, key=_place)
 
     def remove(self, place: Place, at: int = -1) -> Entry:
         """Take an event out; the cutter goes back."""
         if place in self.failed:
             return self.failed.pop(place)
-        row = bisect_left(self.entries, place, key=_place)
-        if row == len(self.entries) or self.entries[row].place != place:
-            raise LookupError(f"no event of key {self.key!r} at {place}")
-        entry = self.entries.pop(row)
+        entry = self.entries.pop(bisect_left(self.entries, place, key=_place))
+        assert entry.place == place, f"no event of key {self.key!r} at {place}"
         self._newest = max(self._newest, at)
         self._splitter.send_gone(self.key, entry)
         self._change(place)
@@ -283,6 +282,7 @@ class KeySplitter:
     def rest(self) -> None:
         """A batch is done."""
         self.since, self.back, self._newest, self._arrivals = None, False, -1, None
+        self._reached = self.last
 
     def _touched(self) -> Iterator[Cut]:
         """The windows that may differ from what is known about them."""
@@ -410,7 +410,7 @@ class KeySplitter:
         for save in self.saves:
             spans = shaped(save.kept, Kept, "a cutter of windows")[1]
             require(len(spans) == len(save.open), "other windows were open than were cut")
-        self.last = kept["last"]
+        self.last = self._reached = kept["last"]
 
     def everything_for(self, instance: int) -> list[Message]:
         """What an instance knows of this key."""

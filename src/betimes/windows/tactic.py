@@ -67,7 +67,7 @@ class WindowTactic(RowArrivals):
         self._outputs: dict[Any, dict[Place, list[Output]]] = {}
         """What is out, by key and cause."""
         self._passed = -1
-        self._due: list[tuple[int, bytes, Any]] = []
+        self._due: list[tuple[int, bytes, int, Any]] = []
         """When time ends a window, and of which key; earliest first."""
         self._armed: dict[Any, int] = {}
         self._why: dict[Any, Why] = {}
@@ -90,12 +90,12 @@ class WindowTactic(RowArrivals):
         deadline = key.cutter.deadline
         if deadline is not None and self._armed.get(key.key) != deadline:
             self._armed[key.key] = deadline
-            heappush(self._due, (deadline, encode(key.key), key.key))
+            heappush(self._due, (deadline, encode(key.key), key.ordinal, key.key))
 
     def _keys_due(self, time: int) -> list[Any]:
         found = []
         while self._due and self._due[0][0] <= time:
-            deadline, _, key = heappop(self._due)
+            deadline, _, _, key = heappop(self._due)
             if self._armed.get(key) == deadline:
                 del self._armed[key]
                 found.append(key)
