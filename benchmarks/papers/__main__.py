@@ -125,7 +125,8 @@ class Experiments:
         return {"Adaptation (papers: down to 0.125, reset at 0.95)": rows}, []
 
     def memory(self) -> Found:
-        found = memory.measured(self.seconds)
+        retentions = memory.RETENTION[:1] if self.quick else memory.RETENTION
+        found = memory.measured(self.seconds, retentions)
         rows, targets = {}, []
         for name, each in found.items():
             papers = PAPERS_MEMORY[name.split(",")[0]]

@@ -21,7 +21,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -84,10 +84,10 @@ def _copied(snippet: Snippet) -> Iterator[pa.Table]:
         yield piece.take(np.arange(len(piece)))
 
 
-def measured(seconds: float) -> dict[str, dict[str, float]]:
+def measured(seconds: float, retentions: Sequence[str] = RETENTION) -> dict[str, dict[str, float]]:
     """Megabytes per detector in each mode, mean and most, with and without history."""
     found = {}
-    for retention in RETENTION:
+    for retention in retentions:
         for mode in MODES:
             command = [sys.executable, "-m", "benchmarks.papers.memory", mode, retention]
             command.append(str(seconds))

@@ -108,7 +108,7 @@ def test_a_command_of_the_documents_runs(command: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+    with cluster(tmp_path_factory.mktemp("cluster"), workers=1, cores=2) as running:
         yield running
 
 

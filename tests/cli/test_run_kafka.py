@@ -25,7 +25,7 @@ from betimes.testing import oracle
 from tests.spark.broker import Broker, Unavailable, broker
 from tests.spark.material import in_order, run_locally, standing, stream
 
-EVENTS = 4_000
+EVENTS = 2_000
 PARTITIONS, EMPTY, BEHIND = 6, 5, 4
 MINUTE = 60_000_000
 

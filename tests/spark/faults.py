@@ -17,7 +17,7 @@ from tests.spark.material import OPTIONS, hierarchy, in_order, read
 from tests.spark.processes import kill, running
 from tests.spark.windowing import windows
 
-EVENTS, ROWS = 5_000, 1_000
+EVENTS, ROWS = 3_000, 750
 BATCHES = EVENTS // ROWS
 KILLS = 2
 
