@@ -17,6 +17,7 @@ from betimes.ordering.workspace import Workspace
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 
 _ROOM = 64
 _CHUNK = 8192
@@ -44,8 +45,12 @@ class Loop:
         """With `quiet`, each source has its own clock until it has been quiet for this long."""
         self.policy = policy
         self._start, self._quiet = start, quiet
-        self.state = state = np.zeros(kernel.N_STATE, np.int64)
-        self.floats = floats = np.zeros(kernel.N_FLOATS)
+        self._rows = np.zeros((1, kernel.N_STATE), np.int64)
+        """What learns is laid out as for several sources, with one row."""
+        self._row_floats = np.zeros((1, kernel.N_FLOATS))
+        state: Ints = self._rows[0]
+        floats: Floats = self._row_floats[0]
+        self.state, self.floats = state, floats
         state[kernel.POLICY] = POLICIES.index(policy.name)
         state[kernel.MIN_SLACK], state[kernel.MAX_SLACK] = policy.min, policy.max
         state[kernel.SLACK] = known = min(max(start, policy.min), policy.max)
@@ -64,10 +69,11 @@ class Loop:
         self.compares = policy.name == "quantile"
         """Whether events are compared with those that arrived before them."""
         self._learns_at_delays = policy.name == "largest" and not policy.margin
-        self.window = np.zeros(kernel.BUCKETS if self.compares else 1, np.int64)
+        self._windows = np.zeros((1, kernel.BUCKETS if self.compares else 1), np.int64)
+        self.window = self._windows[0]
         state[kernel.GAIN] = 1 << kernel.GAIN_BITS
         floats[kernel.ALLOWANCE] = kernel.FIRST_ALLOWANCE
-        self.waiting = np.empty(_ROOM, np.int64)
+        self._waiting = np.empty((_ROOM, 1), np.int64)
         self._buffer = np.empty((3, _ROOM), np.int64)
         self._end = 0
         self.suspects = 0
@@ -128,22 +134,21 @@ class Loop:
         if n > _CHUNK and not self.state.item(kernel.LOOK):
             return self._run_in_chunks(types, ts, codes, heads, origin)
         released, replayed, settled, rejected, late = self._feed(types, ts, codes, heads, origin)
-        space = self.workspace
-        out, side = space.out, space.side
+        out, work = self.workspace.out, self.workspace.work
         handed = out[0, :, :released].copy() if released else NOTHING
         if settled < 0:
             given_up = handed = _by_hand_out(handed) if late else handed
         else:
             given_up = out[2, :, :settled].copy() if settled else NOTHING
-        path = (self.clock, self.slack) if n == 1 else tuple(space.work[:2, :n].copy())
+        path = (self.clock, self.slack) if n == 1 else tuple(work[:2, :n].copy())
         return Step(
             handed,
             out[1, :, :replayed].copy() if replayed else NOTHING,
             given_up,
             path[0],
             path[1],
-            side[1, 1 : 1 + late].copy() if late else NOBODY,
-            side[0, 1 : 1 + rejected].copy() if rejected else NOBODY,
+            work[kernel.SIDE + 1, 1 : 1 + late].copy() if late else NOBODY,
+            work[kernel.SIDE, 1 : 1 + rejected].copy() if rejected else NOBODY,
             not (replayed or late),
             not (rejected or self.suspects),
         )
@@ -164,8 +169,8 @@ class Loop:
             events[:, done : done + released] = space.out[0, :, :released]
             done += released
             path[:, part] = space.work[:2, : part.stop - low]
-            late.append(space.side[1, 1 : 1 + n_late].copy())
-            rejected.append(space.side[0, 1 : 1 + n_rejected].copy())
+            late.append(space.work[kernel.SIDE + 1, 1 : 1 + n_late].copy())
+            rejected.append(space.work[kernel.SIDE, 1 : 1 + n_rejected].copy())
         rows, events = np.concatenate(late), events[:, :done]
         if len(rows):
             events = _by_hand_out(events)
@@ -183,8 +188,8 @@ class Loop:
             return self._feed_sources(self.clocks, types, ts, codes, heads, origin, order)
         space = self.workspace
         a, b, c, d, e, self.suspects, self._end, self.clock, self.slack = kernel.feed(
-            self.state, self.floats, types, self.waiting, self.window, self._buffer,
-            ts, codes, heads, order, space.work, space.links, space.side, space.out, 0,
+            self._rows, self._row_floats, types, self._waiting, self._windows, self._buffer,
+            ts, codes, heads, order, space.work, space.out,
         )  # fmt: skip
         return a, b, c, d, e
 
@@ -197,7 +202,7 @@ class Loop:
             self.state, self.floats, types, self._buffer, clocks.rows, clocks.floats,
             clocks.windows, clocks.waiting, clocks.marks, clocks.common, clocks.leaves,
             clocks.pending, ts, codes, heads, origin.sources.view(np.uint64), origin.certain, order,
-            space.work, space.links, space.side, space.out, 0,
+            space.work, space.out,
         )  # fmt: skip
         return a, b, c, d, e
 
@@ -253,7 +258,7 @@ class Loop:
             "state": self.state.copy(),
             "floats": self.floats.copy(),
             "window": self.window.copy(),
-            "waiting": self.waiting[: self.state[kernel.WAITING]].copy(),
+            "waiting": self._waiting[: self.state[kernel.WAITING], 0].copy(),
             "held": self.held.copy(),
             "clocks": None if self.clocks is None else self.clocks.state_of(),
         }
@@ -266,8 +271,8 @@ class Loop:
         self.state[:] = kept["state"]
         self.state[kernel.HEAD] = self.state[kernel.SIZE] = self._end = 0
         self.floats[:] = kept["floats"]
-        self.window = kept["window"]
-        self.waiting = np.append(kept["waiting"], np.empty(_ROOM, np.int64))
+        self.window[:] = kept["window"]
+        self._waiting = _with_room(kept["waiting"][:, np.newaxis], _ROOM)
         self._make_room(held.shape[1], held.shape[1])
         self._buffer[:, : held.shape[1]] = held
         self.state[kernel.SIZE] = self._end = held.shape[1]
@@ -314,8 +319,8 @@ class Loop:
         """Copy what another loop has learned about clock and delays, but not its buffer."""
         self.state[kernel.LEARNED] = other.state[kernel.LEARNED]
         self.floats[kernel.LEARNED_FLOATS] = other.floats[kernel.LEARNED_FLOATS]
-        self.window = other.window.copy()
-        self.waiting = other.waiting.copy()
+        self.window[:] = other.window
+        self._waiting = other._waiting.copy()
         self.clock, self.slack = other.clock, other.slack
         if self.clocks is not None and other.clocks is not None:
             self.clocks.learn_from(other.clocks)
@@ -344,8 +349,8 @@ class Loop:
         self.workspace.fit(self._room, self._width, linked=self.compares)
         if self._spreads:
             waiting = int(self.state[kernel.WAITING]) + n
-            if waiting > len(self.waiting):
-                self.waiting = np.append(self.waiting, np.empty(waiting, np.int64))
+            if waiting > len(self._waiting):
+                self._waiting = _with_room(self._waiting, waiting)
 
 
 def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
@@ -358,6 +363,11 @@ def _sorted(types: Ints, ts: Ints, codes: Codes) -> Ints:
     mine: Ints
     mine = (codes != others[0] if len(others) == 1 else buffered.take(codes)).nonzero()[0]
     return mine.take(ts.take(mine).argsort(kind="stable")) if len(mine) > 1 else mine
+
+
+def _with_room(column: Ints, more: int) -> Ints:
+    """The column of a table with one, with room for more at its end."""
+    return np.concatenate((column, np.empty((more, 1), np.int64)))
 
 
 class _Lent:

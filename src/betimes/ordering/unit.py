@@ -123,7 +123,9 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         self._single = np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64)
         self._helpers = (self._sources, self._learner, self._offsetter, self._duplicates)
         self._alone = self._helpers[1:] == (None,) * 3
-        """Whether nothing but the loop looks at events without payloads."""
+        """Whether nothing but the loop looks at events without payloads, once it has a clock."""
+        self._is_plain = False
+        """Whether the loop is all that events without payloads need; it stays so."""
         if self._learner is not None and start.clock is not None:
             self._learner.begin_with(self._types.code(start.clock), start.clock)
 
@@ -237,6 +239,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         """Resume from what `state_of` returned, in a unit with the same options."""
         self._loop.resume(kept)
         self._types.resume(tuple(kept["types"]), kept["table"])
+        self._is_plain = self._alone and self._state.item(kernel.UPDATES) >= 2
         self._contradictions, self._ended = kept["contradictions"], kept["ended"]
         self._suspects = {
             row: EventBatch.from_rows([Event(type, ts)])
@@ -371,6 +374,7 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
         step = self._loop.run(self._types.table, plain(batch.ts), plain(codes), heads, origin)
         if self._loop.suspects or self._suspects or len(step.rejected):
             rejected += self._put_aside(batch, first, step.rejected)
+        self._is_plain = self._alone and self._state.item(kernel.UPDATES) >= 2
         if batch.types == (TICK,):
             return step
         if self._state[kernel.UPDATES] == 1 and len(batch):
@@ -382,11 +386,6 @@ class OrderingUnit:  # attributes: what it was told, what learns, types, arrays 
                 if block.missing == 0:
                     self._review()
         return step
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the loop is all that events without payloads need."""
-        return self._alone and self._state.item(kernel.UPDATES) >= 2
 
     def _feed_one(self, ts: int, code: int, event: Event | EventBatch) -> Ordered:
         """Feed a single event, without what only batches of many need."""

@@ -19,25 +19,22 @@ class Workspace:
     """Arrays that the loop fills and its caller reads; they only grow."""
 
     def __init__(self) -> None:
-        self.out: Ints = np.empty((3, 4, 0), np.int64)
-        """The released, the replayed and the settled events."""
-        self.links: Ints = np.empty((2, 1), np.int64)
-        """Places in the buffer, where events are compared with those that arrived before them."""
-        self.work: Ints = np.empty((6, 0), np.int64)
-        """The path of clock and slack along the arrivals, and what leads to it."""
-        self.side: Ints = np.empty((2, 0), np.int64)
-        """The rows of rejected and of late events."""
+        self.out: Ints = np.empty((kernel.LINKS, 4, 0), np.int64)
+        """The released, the replayed and the settled events; where events are compared with those
+        that arrived before them, also places in the buffer."""
+        self.work: Ints = np.empty((kernel.SIDE + 2, 0), np.int64)
+        """The path of clock and slack along the arrivals, and what leads to it; then the rows of
+        rejected and of late events."""
         self._no_heads: Ints = np.zeros(0, np.int64)
 
     def fit(self, room: int, width: int, *, linked: bool) -> None:
         """Make room for a buffer of this many events, and a batch of this many."""
-        if room > self.out.shape[2]:
-            self.out = np.empty((3, 4, room), np.int64)
-        if linked and room > self.links.shape[1]:
-            self.links = np.empty((2, room), np.int64)
-        if width > self.work.shape[1]:
-            self.work = np.empty((6, width), np.int64)
-            self.side = np.empty((2, width + kernel.CONFIRM), np.int64)
+        tables, _, known = self.out.shape
+        more = max(tables, kernel.LINKS + linked)
+        if room > known or more > tables:
+            self.out = np.empty((more, 4, max(room, known)), np.int64)
+        if width + kernel.CONFIRM > self.work.shape[1]:
+            self.work = np.empty((kernel.SIDE + 2, width + kernel.CONFIRM), np.int64)
 
     def no_heads(self, n: int) -> Ints:
         """The head starts of events that have none."""

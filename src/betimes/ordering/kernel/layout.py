@@ -80,3 +80,8 @@ ROLE, OFFSET, COUNT, DELAY, PENDING, N_TYPE = range(6)
 
 # Rows of the buffer and of the output.
 TS, ROW, CODE, AT = range(4)
+
+SIDE = 6
+"""Of the rows in which the loop works, the first of those that list what needs attention."""
+LINKS = 3
+"""Of the tables of what comes out, the one for places in the buffer; only needs are found there."""

@@ -6,7 +6,7 @@ from betimes.model.compiling import compiled
 
 from betimes.ordering.kernel.layout import (  # isort: skip
     ARRIVALS, CLOCK, CONFIRM, COUNT, Codes, DELAY, FAR, FRONTIER, Floats, HEAD, Ints, LARGEST,
-    MARGIN, MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, N_FLOATS, N_STATE, OFFSET, OLDEST_NOTICE,
+    MARGIN, MAX_SKEW, MEASURED, NEVER, NOTICE, NOW, OFFSET, OLDEST_NOTICE,
     OLDEST_WAITING, PASSED, PASSED_TOP, POLICY, QUANTILE, ROLE, ROW, SETTLED_TO, SILENT, SIZE,
     SLACK, SUSPECTS, SUSPECT_1, SUSPECT_TS_1, TOP, TS, UNMEASURED, UPDATES, WAITING,
 )  # fmt: skip
@@ -50,7 +50,7 @@ def pass_frontier(state: Ints, buffer: Ints, cursor: int, end: int, row: int, fr
 
 @compiled
 def walk(
-    state: Ints, floats: Floats, types: Ints, waiting: Ints, window: Ints, buffer: Ints,
+    rows: Ints, row_floats: Floats, types: Ints, waiting: Ints, windows: Ints, buffer: Ints,
     ts: Ints, codes: Codes, heads: Ints, successors: Ints, path: Ints, rejected: Ints,
 ) -> tuple[bool, bool]:  # fmt: skip
     """Walk the clock and the slack along the arrivals.
@@ -59,10 +59,7 @@ def walk(
     lets events pass (NEVER if this was no update). Returns whether any event may be late, and
     whether a type has a longer delay than any before.
     """
-    rows = state.reshape((1, N_STATE))
-    row_floats = floats.reshape((1, N_FLOATS))
-    windows = window.reshape((1, len(window)))
-    waits = waiting.reshape((len(waiting), 1))
+    state, floats = rows[0], row_floats[0]
     quantile = state[POLICY] == QUANTILE
     spread = floats[MARGIN] > 0.0
     # The policy "largest" has nothing to do until a delay exceeds the largest so far.
@@ -92,7 +89,7 @@ def walk(
             oldest = min(oldest, effective)
             due = min(due, effective + max(types[DELAY, code], UNMEASURED))
             if spread:
-                waiting[state[WAITING]] = effective
+                waiting[state[WAITING], 0] = effective
                 state[WAITING] += 1
             if role & NOTICE:
                 state[OLDEST_NOTICE] = min(state[OLDEST_NOTICE], effective)
@@ -105,7 +102,7 @@ def walk(
             elif not quick or time - oldest > state[TOP]:
                 elapsed = 0 if now == NEVER else time - now
                 state[NOW], state[OLDEST_WAITING] = time, oldest
-                learn_delays(rows, row_floats, waits, 0, elapsed)
+                learn_delays(rows, row_floats, waiting, 0, elapsed)
                 set_slack(rows, row_floats, windows, 0)
                 slack = state[SLACK]
             if not role & SILENT:

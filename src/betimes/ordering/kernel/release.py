@@ -42,9 +42,7 @@ def _next_update(path: Ints, skip: Ints, start: int, ts: int) -> int:
 
 
 @compiled
-def release_in_time(
-    state: Ints, buffer: Ints, path: Ints, skip: Ints, released: Ints, start: int
-) -> None:  # fmt: skip
+def release_in_time(state: Ints, buffer: Ints, path: Ints, skip: Ints, released: Ints) -> None:
     """Attenuation 1: clock updates hand out and settle what has waited for the whole slack.
 
     `skip` is room for a number per arrival.
@@ -64,7 +62,7 @@ def release_in_time(
             # It arrived after that update: take the next one that lets it pass.
             place = _next_update(path, skip, buffer[ROW, at] - row0, buffer[TS, at])
         if place < n:
-            _put_out(released, start + count, buffer, at, row0 + place)
+            _put_out(released, count, buffer, at, row0 + place)
             count += 1
         else:
             move(buffer, at, stay)
@@ -78,7 +76,7 @@ def release_in_time(
     state[FRONTIER] = max(state[FRONTIER], furthest)
     state[SETTLED_TO] = max(state[SETTLED_TO], furthest)
     if count:
-        state[SETTLED_TOP] = max(state[SETTLED_TOP], released[TS, start + count - 1])
+        state[SETTLED_TOP] = max(state[SETTLED_TOP], released[TS, count - 1])
 
 
 @compiled
@@ -183,8 +181,8 @@ def _settle(
 
 @compiled
 def find_late(
-    state: Ints, top: int, types: Ints, ts: Ints, codes: Codes, settled: Ints, start: int,
-    tops: Ints, late: Ints,
+    state: Ints, top: int, types: Ints, ts: Ints, codes: Codes, settled: Ints, tops: Ints,
+    late: Ints,
 ) -> None:  # fmt: skip
     """Find the new events that arrived after a later one had settled; `late[0]` counts them.
 
@@ -192,7 +190,7 @@ def find_late(
     """
     n, row0 = len(ts), state[ARRIVALS]
     tops[:] = NEVER
-    for k in range(start, start + state[OUT_SETTLED]):
+    for k in range(state[OUT_SETTLED]):
         p = settled[AT, k] - row0
         tops[p] = max(tops[p], settled[TS, k])
     for p in range(n):
