@@ -193,6 +193,11 @@ SINK = 'format = "parquet"\npath = "out/"'
             "[detect.detector.touch]\nattenuation = 2\n\n[engine]\n",
             "[detect.detector.touch] attenuation: expected 'adaptive' or a number from 0 to 1",
         ),
+        (
+            "[engine]\n",
+            '[detect.detector.touch]\nclock = "touch"\n\n[engine]\n',
+            "detector 'touch' has clock=['touch'], but it does not see 'touch'",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -343,11 +348,15 @@ def test_help_teaches() -> None:
 
 def test_a_detector_has_its_own_settings(tmp_path: Path) -> None:
     own = '[detect.detector.touch]\nclock = ["ball", "near"]\nslack = "90ms"\nattenuation = 1\n'
+    own += 'margin = 1.5\nretraction = "full"\nsnapshots = 7\n'
     zone = 'attenuation = 0.3\nzone = { low = 0.5, high = 0.6, span = "250ms" }'
     file = make(tmp_path, ("[engine]\n", own + "[engine]\n"), ("attenuation = 0.3", zone))
     job = read_job(file)
     (node,) = hierarchy_of(job)
-    assert node.own == Own(clock=("ball", "near"), slack="90ms", attenuation=1)
+    assert node.own == Own(
+        clock=("ball", "near"), slack="90ms", attenuation=1, margin=1.5, retraction="full",
+        snapshots=7,
+    )  # fmt: skip
     assert job.options.zone == Zone(low=0.5, high=0.6, span=0.25)
     assert run(file).exit_code == 0
 

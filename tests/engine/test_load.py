@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from betimes.engine import Engine, Hierarchy, Zone
 from betimes.engine.load import LoadMeter, Span, Spans
-from betimes.model import Event
+from betimes.model import Event, OptionError
 from tests.engine.machine import Machine, work
 
 
@@ -50,7 +53,7 @@ def test_events_that_only_wait_are_calls_between_which_there_may_be_no_pause(
 
 def test_engines_that_take_turns_see_the_load_of_all() -> None:
     machine = Machine(cost=0.001)
-    meter = LoadMeter(machine.time, effort=None)
+    meter = LoadMeter(machine.time)
     engines = [Engine(work(machine), time=machine.time, load=meter) for _ in range(4)]
     for ts in range(2_000):
         engines[ts % 4].feed(Event("A", ts))
@@ -159,7 +162,66 @@ def test_a_batch_that_takes_longer_than_a_span_is_no_overload() -> None:
 
 def test_a_clock_that_stands_still_ends_no_span() -> None:
     now = 0.0
-    spans = Spans(LoadMeter(lambda: now, effort=None))
+    spans = Spans(LoadMeter(lambda: now))
     now = 2.0
     assert spans.next(1.0) is not None
     assert spans.next(1.0) is None  # a division by zero, if it were one
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_control_loop() -> None:
+    """An hour back, with too much to do from then on: it is known within two spans, not hours."""
+    machine = Machine(cost=0.01)
+    engine = Engine(work(machine), time=machine.time)
+    for ts in range(100):
+        machine.now += 0.1
+        engine.feed(Event("A", ts))
+    assert engine.attenuation["works"] < 1.0
+    machine.now -= 3600.0
+    back = machine.now
+    while engine.attenuation["works"] < 1.0:
+        engine.feed(Event("A", ts := ts + 1))
+    assert machine.now - back <= 2 * Zone().span
+    assert engine.busy_factor > Zone().high
+    assert engine.stats["works"].busy > 0
+
+
+def test_a_clock_that_is_set_forward_is_a_pause_and_no_load() -> None:
+    machine = Machine(cost=0.01)
+    engine = Engine(work(machine), time=machine.time)
+    for ts in range(100):
+        machine.now += 3600.0 if ts == 50 else 0.1
+        engine.feed(Event("A", ts))
+        assert engine.busy_factor < 0.2
+    assert engine.attenuation["works"] < 0.1
+
+
+def test_a_shared_meter_with_a_simulated_clock_asks_no_thread() -> None:
+    """What this thread really computes says nothing about the time of a simulated machine."""
+    machine = Machine(cost=0.001)
+    meter = LoadMeter(machine.time)
+    engines = [Engine(work(machine), load=meter) for _ in range(2)]
+    for ts in range(1_000):
+        machine.now += 0.003
+        engines[ts % 2].feed(Event("A", ts))
+    assert [engine.busy_factor for engine in engines] == pytest.approx([0.25, 0.25], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": 5}, "expected a clock, a function that returns seconds, got time=5"),
+        ({"load": 0.8}, "expected load to be a LoadMeter, got load=0.8"),
+        ({"load": LoadMeter(), "time": time.monotonic}, "expected one clock, got time="),
+    ],
+)
+def test_a_meter_or_a_clock_that_makes_no_sense_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        Engine(work(Machine()), **options)
+
+
+def test_the_clock_may_come_with_the_meter_and_again_with_the_engine() -> None:
+    machine = Machine()
+    meter = LoadMeter(machine.time)
+    assert Engine(work(machine), time=machine.time, load=meter).load is meter

@@ -104,7 +104,8 @@ class Engine:
     time : time.perf_counter
         The wall clock that measures the load.
     load : None
-        Tells how busy the loop is; engines that take turns in one thread share a `LoadMeter`.
+        Tells how busy the loop is; engines that take turns in one thread share a `LoadMeter`, and
+        its clock.
     observers : ()
         Objects that watch the stages at work; see `Observer`.
     carry : None
@@ -155,16 +156,14 @@ class Engine:
         if self.options.calibration is not None:
             self.options.calibration.check(hierarchy)  # type: ignore[union-attr]
         self._detectors = len(hierarchy)
-        if load is None:
-            real = time is wall.perf_counter
-            load = LoadMeter(time) if real else LoadMeter(time, effort=None)
-        self.load = load
+        self.load = LoadMeter.of(time, load)
         """How busy the loop is. What you do inside `with engine.load:` counts as work."""
-        self._spans = Spans(load)
+        self._spans = Spans(self.load)
         self.lock = Lock()
         self._changes = ChangeWriter()
         make = partial(
-            SharedOrder, hierarchy, self.options, self._changes, time=time, observers=observers,
+            SharedOrder, hierarchy, self.options, self._changes, time=self.load.time,
+            observers=observers,
             carry=carry, cores=cores, foresight=foresight, workspace=Workspace(),
             budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip

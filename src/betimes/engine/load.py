@@ -14,6 +14,9 @@ Idle is the time between two calls of an engine, with three exceptions:
 * What the caller does inside `with meter:` is work, even if it only waits, say for a disk.
 
 Several engines that take turns in one thread share a meter: each then sees the load of all.
+
+A clock that somebody sets back would stop the control loop until it has caught up. So a meter goes
+on from where it was, and everything that is compared with its time is measured by its time.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from dataclasses import dataclass
 from threading import get_ident
 
 from betimes.engine.stats import StageCounts
+from betimes.model.errors import OptionError
 
 if sys.platform == "linux":
     import resource
@@ -32,13 +36,35 @@ if sys.platform == "linux":
 SHORT = 50e-6
 """Seconds. A shorter time between two calls is no pause."""
 
+STEADY = (wall.perf_counter, wall.monotonic)
+"""Clocks of this machine that are never set back."""
 
-def effort() -> tuple[float, int | None]:
+Clock = Callable[[], float]
+Effort = Callable[[], tuple[float, int | None]]
+
+
+def of_thread() -> tuple[float, int | None]:
     """How long this thread has computed, and how often it has waited, if the system knows that."""
     if sys.platform != "linux":
         return wall.thread_time(), None
     usage = resource.getrusage(resource.RUSAGE_THREAD)
     return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
+
+
+def onward(clock: Clock) -> Clock:
+    """A clock that is never set back: it goes on from where it was."""
+    if clock in STEADY:
+        return clock
+    last, ahead = clock(), 0.0
+
+    def time() -> float:
+        nonlocal last, ahead
+        now = clock()
+        ahead += max(0.0, last - now)
+        last = now
+        return now + ahead
+
+    return time
 
 
 class LoadMeter:
@@ -47,13 +73,13 @@ class LoadMeter:
     Parameters
     ----------
     time : time.perf_counter
-        The wall clock.
-    effort : effort
-        How long the calling thread has computed, and how often it has waited; None if the thread
-        says nothing about the load, because the time is simulated.
+        The wall clock, in seconds.
+    effort : None
+        Tells how long the calling thread has computed, and how often it has waited. The thread
+        tells it itself if `time` is a clock of this machine, and not simulated.
 
-    >>> clock = iter([0.0, 3.0, 4.0, 4.0]).__next__
-    >>> meter = LoadMeter(clock, effort=None)
+    >>> clock = iter([0.0, 0.0, 3.0, 4.0, 4.0]).__next__
+    >>> meter = LoadMeter(clock)
     >>> with meter:
     ...     pass
     >>> meter.idle, meter.time()
@@ -62,18 +88,23 @@ class LoadMeter:
 
     def __init__(
         self,
-        time: Callable[[], float] = wall.perf_counter,
+        time: Clock = wall.perf_counter,
         *,
-        effort: Callable[[], tuple[float, int | None]] | None = effort,
+        effort: Effort | None = None,
     ) -> None:
-        self.time = time
+        if not callable(time):
+            raise OptionError(
+                f"expected a clock, a function that returns seconds, got time={time!r}"
+            )
+        self.clock = time
+        self.time = onward(time)
         self.idle = 0.0
         """Seconds without work so far."""
         self.passed = 0
         """Calls since the last work that were too short to be measured."""
-        self._effort = effort
+        self._effort = of_thread if effort is None and time in (*STEADY, wall.time) else effort
         self._depth = 0
-        self._since = time()
+        self._since = self.time()
         """When the last work ended."""
         self.paused = self._since
         """When it was idle last."""
@@ -81,6 +112,20 @@ class LoadMeter:
         """The thread that did it, and its effort by then."""
         self._pauses = False
         """Whether there was a pause before the last work: then another one is likely."""
+
+    @classmethod
+    def of(cls, time: Clock, load: LoadMeter | None) -> LoadMeter:
+        """The meter of an engine: its own, or the one that it shares."""
+        if load is None:
+            return cls(time)
+        if not isinstance(load, LoadMeter):
+            raise OptionError(f"expected load to be a LoadMeter, got load={load!r}")
+        if time not in (wall.perf_counter, load.clock):
+            raise OptionError(
+                f"expected one clock, got time={time!r} and a load= that has another; "
+                "give it to the LoadMeter alone"
+            )
+        return load
 
     def __enter__(self) -> LoadMeter:
         if self._depth == 0:
