@@ -93,7 +93,18 @@ def test_where_the_last_minimum_is_no_longer_too_low_it_halves_again() -> None:
     steps(attenuation, 1)
     attenuation.back_off()
     assert steps(attenuation, 10)[-1] == pytest.approx(0.5)
-    assert steps(attenuation, 3) == pytest.approx([0.45, 0.225, 0.1125])
+    assert steps(attenuation, 5)[-1] == pytest.approx(0.25)
+    assert steps(attenuation, 3) == pytest.approx([0.125, 0.0625, 0.03125])
+
+
+def test_right_below_the_last_minimum_it_takes_small_steps() -> None:
+    attenuation = Attenuation(Zone())
+    steps(attenuation, 1)
+    attenuation.back_off()
+    steps(attenuation, 5)
+    attenuation.back_off()
+    values = steps(attenuation, 6)
+    assert values == pytest.approx([0.95, 0.9, 0.85, 0.8, 0.75, 0.7]), "the last minimum was 0.75"
 
 
 # Judging the load

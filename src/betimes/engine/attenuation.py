@@ -12,7 +12,7 @@ Where this differs from Algorithm 3:
   then 0, and what follows is halved all the way into the value that was too low.
 * *Halving does not lead back to the last minimum.* Above 1/3, it is above the line: the algorithm
   would go from 1 to the half that was too low, and so back and forth.
-* *Small steps end below the last minimum.* What was too low is not any more, so the load has
+* *Small steps end at half the last minimum.* What was too low is not any more, so the load has
   changed, and halving goes on.
 * *Below `LEAST`, the attenuation becomes 0.* Halving would never get there.
 * *Small steps end at 0*, where the algorithm would make it negative.
@@ -21,6 +21,7 @@ Where this differs from Algorithm 3:
   a stage takes a step only if the step fits into the free time. The stages whose step saves the
   most latency for the events that pass through them come first, and the first of them always takes
   its step. Above the zone, all of them back off.
+* *A span is over sooner* if there was no pause for that long; see `Spans`.
 * *The busy factor is that of the whole loop*, not only of the detectors: what reads, sorts, routes
   and writes events takes the same time away from them.
 """
@@ -57,7 +58,8 @@ class Zone:
         for name in ("low", "high", "step", "span"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise OptionError(f"expected {name} of a zone to be a number, got {name}={value!r}")
+                what = "a number of seconds" if name == "span" else "a number"
+                raise OptionError(f"expected {name} of a zone to be {what}, got {name}={value!r}")
         if not 0 < self.low <= self.high <= 1:
             raise OptionError(
                 "expected a zone of busy factors with 0 < low <= high <= 1, got "
@@ -105,9 +107,9 @@ class Attenuation:
 
     @property
     def _is_near(self) -> bool:
-        """Whether halving would bring it near the last minimum, which is still too low."""
+        """Whether halving may bring it where it is too low, as far as is known."""
         target, last = self.value / 2, self._last
-        if last is None or self.value < last:
+        if last is None or self.value <= last / 2:
             return False
         return self._slow or target < (1 - last) / 2 or target <= last
 
