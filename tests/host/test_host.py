@@ -229,6 +229,49 @@ def test_a_batch_that_takes_too_long_already_is_the_last_one_that_speculates(
     assert (head.attenuation == 1.0) == (busy > 0.9)
 
 
+class Worker(Clock):
+    """A machine on which every batch takes a while."""
+
+    def __call__(self) -> float:
+        self.now += 0.3
+        return self.now
+
+
+def test_a_batch_that_there_is_no_room_for_is_handled_with_attenuation_1() -> None:
+    """At once, by its rows alone, so that it is if it runs again; then things go on as before."""
+    given, clock = setup(), Worker()
+    identity = given.identity()
+    host, head = LoggedHost(given, identity, slot=0, clock=clock), first_head(identity)
+    around = Around(interval=2.0)
+    stream = tables(4_000, 100, bad=False)
+    values = []
+    for size in [1] * 8 + [20] + [1] * 3:
+        clock.now += 1.4
+        parts = [users.as_bytes(stream.pop(0)) for _ in range(size)]
+        entry = Entry(head.batches, head.attenuation_for(100 * size), parts, seen=100 * size)
+        values.append(entry.attenuation)
+        head = host.feed(head, entry, around).head
+        (works,) = host.engine.stats.values()
+        assert works.attenuation == entry.attenuation
+    assert values[8] == 1.0
+    assert max(values[5:8] + values[9:]) < 0.2
+    assert head.attenuation_for(int(head.room)) < head.attenuation_for(int(head.room) + 1)
+
+
+@pytest.mark.parametrize("around", [ALONE, Around(interval=0.0, floor=0.2), Around(interval=1e9)])
+def test_there_is_room_for_any_batch_if_nothing_says_otherwise(around: Around) -> None:
+    """Without an interval, or if a host works so little that this says nothing."""
+    given, clock = setup(), Worker() if around.interval < 1e9 else Clock()
+    identity = given.identity()
+    host, head = LoggedHost(given, identity, slot=0, clock=clock), first_head(identity)
+    for table in tables(600, 100, bad=False):
+        clock.now += 1.0
+        entry = Entry(head.batches, head.attenuation, [users.as_bytes(table)], seen=100)
+        head = host.feed(head, entry, around).head
+    assert head.attenuation < 1.0
+    assert head.attenuation_for(10**9) == head.attenuation
+
+
 def deletes(rows: Rows) -> int:
     return sum(row["change_type"] == "delete" for row in rows)
 

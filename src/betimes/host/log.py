@@ -20,7 +20,9 @@ is decided after each batch for the next one, and stored with that one in the lo
 The load is how long the host works, against the time from one batch to the next. What shares the
 processor with it, or waits for it, is known only outside; see `Around`. That tells how busy all of
 it was with the batch before, and since when it has been at work on this one: if that is too long
-already, the next batch need not wait until it is told so.
+already, the next batch need not wait until it is told so. If batches have an interval, a host also
+knows for how many rows there is *room* in it. A batch with more is handled with attenuation 1, so
+an overload is met in the first batch that has it. The room is stored with the attenuation.
 """
 
 from __future__ import annotations
@@ -52,6 +54,9 @@ LEAST_LOG = 4 * 2**20
 LOG_PER_BASE = 2
 """The log may grow to this many times the base; more would make restarts slow."""
 
+LEAST_SHARE = 0.05
+"""The share of its time that a host has to work to tell how long larger batches would take."""
+
 
 _INSTEAD = "start with a new checkpoint location"
 
@@ -62,7 +67,7 @@ class Head(msgspec.Struct):
     identity: Mapping[str, Facts]
     token: bytes
     attenuation: float
-    """For the next batch."""
+    """For the next batch, if there is room for it."""
     clock: int | None = None
     """The time of the stream, if it is beyond doubt."""
     timer: int = 0
@@ -73,7 +78,13 @@ class Head(msgspec.Struct):
     """What the last base wrote, with its volumes."""
     base: bytes = b""
     """The digest of the last base, and so of the names of the volumes that are stored."""
+    room: float = inf
+    """How many rows of the input there is time for, without attenuation 1."""
     format: int = FORMAT
+
+    def attenuation_for(self, rows: int) -> float:
+        """The attenuation for the next batch, if it has so many rows of the input."""
+        return 1.0 if rows > self.room else self.attenuation
 
 
 class Entry(msgspec.Struct, tag="batch"):
@@ -185,9 +196,9 @@ class Logged:
         """Resume from a saved state."""
         raise NotImplementedError
 
-    def steer(self, attenuation: float, began: float, around: Around) -> float:  # noqa: ARG002
-        """The attenuation for the next batch."""
-        return attenuation
+    def steer(self, head: Head, rows: int, began: float, around: Around) -> tuple[float, float]:  # noqa: ARG002
+        """The attenuation for the next batch, and for how many rows there is room in it."""
+        return head.attenuation, head.room
 
     def rebuild(
         self,
@@ -218,12 +229,12 @@ class Logged:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self.take(entry, around)
-        steered = self.steer(head.attenuation, began, around)
+        attenuation, room = self.steer(head, entry.seen, began, around)
         written = stored(entry)
         self.token = _next(head.token, written)
         after = Head(
-            head.identity, self.token, steered, self.sure_clock, entry.now + entry.idle,
-            head.batches + 1, head.log_bytes + len(written), head.base_bytes, head.base,
+            head.identity, self.token, attenuation, self.sure_clock, entry.now + entry.idle,
+            head.batches + 1, head.log_bytes + len(written), head.base_bytes, head.base, room,
         )  # fmt: skip
         if after.log_bytes < max(LEAST_LOG, LOG_PER_BASE * after.base_bytes):
             return Fed(changes, after, None)
@@ -295,18 +306,19 @@ class LoggedHost(Logged):
     def restore(self, state: HostState, volumes: Callable[[bytes], bytes | None]) -> None:
         self._host.restore(state, volumes)
 
-    def steer(self, attenuation: float, began: float, around: Around) -> float:
+    def steer(self, head: Head, rows: int, began: float, around: Around) -> tuple[float, float]:
         """As low as the time between batches allows."""
         ended, before, self._began = self._clock(), self._began, began
         if before is None or began <= before:
-            return attenuation
+            return head.attenuation, head.room
         own = around.sharing * (ended - began) / (began - before)
         self.busy_factor = min(1.0, max(own, around.busy, around.so_far(ended - began)))
         if not self.adaptive:
-            return attenuation
-        self._steering.value = attenuation
+            return head.attenuation, inf
+        self._steering.value = head.attenuation
         self._steering.steer(self.busy_factor)
-        return self._steering.value
+        judges = rows > 0 and own >= LEAST_SHARE and 0 < around.interval < inf
+        return self._steering.value, rows / self.busy_factor if judges else inf
 
     def finish(self, *, advance: bool = True) -> pa.Table:
         """The end of the stream: everything settles; with `advance`, open windows close."""

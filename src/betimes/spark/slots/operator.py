@@ -151,7 +151,7 @@ def _from_source(job: Job, head: Head, streams: list[Packed], now: int) -> Entry
     """A batch of rows of the input."""
     parts = to_be_fed(streams, head.clock, skew_of(job), put_back)
     seen = sum(stream.seen for stream in streams)
-    return Entry(head.batches, head.attenuation, parts, now, job.idle, seen)
+    return Entry(head.batches, head.attenuation_for(seen), parts, now, job.idle, seen)
 
 
 def to_pandas(table: pa.Table) -> Iterator[pd.DataFrame]:
