@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from betimes.model import Event
 
-KEYS = ["a", "b", "c", 1, ("t", 2)]
+KEYS = ["a", "b", "c", 1, 1.0, ("t", 2)]
+"""Two of them are equal, but a list of keys shows which one came first."""
 
 
 class PlainState(dict[Any, Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,6 +126,12 @@ def test_a_failure_is_named_with_what_was_read_and_does_not_count_while_it_may_v
         (lambda _, state: [state.update(a="x"), state.add("a"), state["a"]], "add at state key"),
         (lambda _, state: [state.update(a=[1]), state["a"].append(2)], "changed in place"),
         (lambda _, state: state.setdefault("a", []).append(2), "changed in place"),
+        (lambda _, state: assigned_too_early(state), r"changed in place, from \[1\] to \[1, 2\]"),
+        (lambda _, state: [state.update(a=10**400), state.add("a", 0.5), state["a"]], "add at"),
+        (
+            lambda _, state: [state.max("a", np.ones(2)), state.max("a", np.ones(3)), state["a"]],
+            "max at state key 'a' does not fit",
+        ),
         (lambda _, __: [Event("other", 1)], "declares emits"),
         (lambda _, __: [3], "to make Event objects"),
     ],
@@ -143,6 +150,72 @@ def test_a_value_that_is_changed_in_place_and_assigned_is_fine() -> None:
 
     made = list(bt.transactional(note).run([Event("e", ts) for ts in range(3)]))
     assert made[-1]["seen"] == [0, 1, 2]
+
+
+def assigned_too_early(state: Any) -> None:
+    state["a"] = seen = [1]
+    seen.append(2)
+
+
+def twice(state: Any) -> None:
+    for item in (1, 2):
+        seen = state.get("a", [])
+        seen.append(item)
+        state["a"] = seen
+
+
+def and_append(state: Any) -> None:
+    state["a"] = [*state.get("a", []), 1]
+    state.append("a", 2)
+
+
+def and_away(state: Any) -> None:
+    seen = state.pop("b", [0])
+    state["a"] = seen[1:]
+    state["b"] = seen
+    state["b"].sort()
+    del state["b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [(twice, [1, 2, 1, 2]), (and_append, [1, 2, 1, 2]), (and_away, [])],
+)
+def test_what_is_assigned_later_settles_what_was_changed_before(
+    change: Any, expected: list[int]
+) -> None:
+    def execute(event: Event, state: Any) -> Event:
+        change(state)
+        return Event("made", event.ts, {"a": state["a"], "b": "b" in state})
+
+    made = list(bt.transactional(execute).run([Event("e", ts) for ts in range(2)]))
+    assert made[-1].payload == {"a": expected, "b": False}
+
+
+@pytest.mark.parametrize("retention", ["0s", "1h"])
+def test_an_update_that_does_not_fit_can_be_skipped(retention: str) -> None:
+    """It is the one that reads the key who fails, also if nothing can go back to the update."""
+
+    def total(event: Event, state: Any) -> None:
+        state.add("sum", np.zeros(event["n"]))
+        if event.ts == 9:
+            state["seen"] = state["sum"]
+
+    engine = bt.Engine(ledger_of(total), attenuation=0, retention=retention, errors="skip")
+    for ts in range(10):
+        engine.feed(Event("e", ts, {"n": ts + 2}))
+    engine.finish()
+    assert engine.stats["tested"].errors == 1
+
+
+def test_equal_keys_are_listed_as_the_first_one_in_time_spells_them() -> None:
+    def keys(event: Event, state: Any) -> Event:
+        state[event["k"]] = event.ts
+        return Event("made", event.ts, {"keys": [repr(key) for key in state]})
+
+    stream = [Event("e", 3, {"k": 1.0}), Event("e", 2, {"k": 2}), Event("e", 0, {"k": 1})]
+    hierarchy = ledger_of(keys)
+    assert fold(feed_one(keys, stream)) == oracle(hierarchy, stream)
 
 
 def test_several_states_have_names() -> None:

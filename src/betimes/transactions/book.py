@@ -214,8 +214,8 @@ class Book:
         if last:
             return  # nobody after it has run
         keys = {**old, **new}
-        # If others are written, those that are created may come in another order.
-        moved = list(old) != list(new)
+        # If others are written, those that are created may come in another order or spelling.
+        moved = not same((list(old),), (list(new),))
         changed = [key for key in keys if moved or not _alike(old[key], new[key])]
         self._suspect(place, changed)
 

@@ -72,7 +72,7 @@ _UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 def _updated(name: str, value: Any, operand: Any, key: Any) -> Found:
     try:
         return (_UPDATES[name](value, operand),)
-    except TypeError as error:
+    except Exception as error:  # noqa: BLE001 - values of users may raise anything
         return None, f"{name} at state key {key!r} does not fit its value {value!r}: {error}"
 
 

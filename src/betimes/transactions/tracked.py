@@ -68,8 +68,8 @@ class Notes:
         self.writes: Writes = {}
         self._steps: list[tuple[Key, bool]] = []
         """Which keys were written or deleted, one after the other."""
-        self._lent: list[tuple[Key, Any, Any]] = []
-        """Values that can be changed in place: as they were, and what the user got."""
+        self._lent: dict[Key, list[tuple[Any, Any]]] = {}
+        """Values that can be changed in place: as the state has them, and what the user has."""
 
     def read(self, kind: str, name: Name, key: Any) -> Found:
         asked = (kind, name, key)
@@ -90,7 +90,7 @@ class Notes:
             raise StateError(found[1])
         if found and is_mutable(found[0]):
             lent = own(found[0])
-            self._lent.append((key, own(lent), lent))
+            self._lent.setdefault(key, []).append((own(lent), lent))
             return (lent,)
         return found
 
@@ -108,9 +108,15 @@ class Notes:
                 keys.setdefault(key) if there else keys.pop(key, None)
         return list(keys)
 
-    def write(self, key: Key, operation: tuple[Any, ...]) -> None:
+    def write(self, key: Key, operation: tuple[Any, ...], given: Any = None) -> None:
+        """Note an operation; `given` is the user's own object, of which its operand is a copy."""
         name = operation[0]
         effect = self.writes.get(key)
+        if name in (SET, DELETE):
+            # What was there before is nobody's any more.
+            self._lent.pop(key, None)
+            if name == SET and is_mutable(operation[1]):
+                self._lent[key] = [(operation[1], given)]
         if effect and effect[-1][0] == DELETE and name != DELETE:
             # It is created again: it comes after the keys that were created before.
             del self.writes[key]
@@ -125,15 +131,13 @@ class Notes:
 
     def close(self) -> None:
         """The transaction is done: a value that it changed in place must have been assigned."""
-        for key, was, lent in self._lent:
-            if same((was,), (lent,)):
-                continue
-            effect = self.writes.get(key)
-            if effect is None or not same(apply(effect, (was,), key[1]), (lent,)):
-                raise StateError(
-                    f"the value at state key {key[1]!r} was changed in place, from {was!r} to "
-                    f"{lent!r}; assign it: state[{key[1]!r}] = ..."
-                )
+        for (_, key), lent in self._lent.items():
+            for was, now in lent:
+                if not same((was,), (now,)):
+                    raise StateError(
+                        f"the value at state key {key!r} was changed in place, from {was!r} to "
+                        f"{now!r}; assign it after the change: state[{key!r}] = ..."
+                    )
 
 
 class State(MutableMapping[Any, Any]):
@@ -193,7 +197,7 @@ class State(MutableMapping[Any, Any]):
 
     def _write(self, key: Any, name: str, value: Any) -> None:
         key = checked_key(key)
-        self._notes.write((self._name, key), (name, checked_value(value, key)))
+        self._notes.write((self._name, key), (name, checked_value(value, key)), value)
 
     def __repr__(self) -> str:
         return f"<state {self._name or ''}: reads of it count, so it does not print its values>"

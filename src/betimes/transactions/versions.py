@@ -7,14 +7,16 @@ before them changes, so reading at the end of a chain, which is the rule, costs 
 Transactions that are forgotten are applied to the *base*, a plain dictionary, in their order; what
 it holds is the state before the first remembered transaction.
 
-Keys are listed in the order in which they were created, as a dictionary lists them, so that a
-transaction sees the same order as one that runs alone.
+Keys are listed as a dictionary lists them: in the order in which they were created, and spelled
+as whoever created them did (1 and 1.0 are the same key). So a transaction sees the same list as one
+that runs alone, whoever arrived first.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from betimes.engine.news.outputs import Place
@@ -32,40 +34,44 @@ from betimes.transactions.effects import (
 
 Base = dict[Name, dict[Any, Found]]
 _UNKNOWN: Any = None
+_BIRTH = itemgetter(0, 1)
 
 
 class _Chain:
     """The effects on one key, by place."""
 
-    __slots__ = ("effects", "orders", "places", "values")
+    __slots__ = ("effects", "keys", "orders", "places", "values")
 
     def __init__(self) -> None:
         self.places: list[Place] = []
         self.effects: list[Effect] = []
         self.orders: list[int] = []
         """Where the key is among those that the transaction wrote."""
+        self.keys: list[Any] = []
+        """The key as the transaction spelled it."""
         self.values: list[Found | None] = []
         """The values afterwards, as far as they are known."""
 
-    def put(self, place: Place, effect: Effect, order: int) -> None:
+    def put(self, place: Place, effect: Effect, order: int, key: Any) -> None:
         at = bisect_left(self.places, place)
         if at < len(self.places) and self.places[at] == place:
-            self.effects[at], self.orders[at] = effect, order
+            self.effects[at], self.orders[at], self.keys[at] = effect, order, key
         else:
             self.places.insert(at, place)
             self.effects.insert(at, effect)
             self.orders.insert(at, order)
+            self.keys.insert(at, key)
             self.values.insert(at, _UNKNOWN)
         self._unknown(at)
 
     def remove(self, place: Place) -> None:
         at = bisect_left(self.places, place)
-        del self.places[at], self.effects[at], self.orders[at], self.values[at]
+        del self.places[at], self.effects[at], self.orders[at], self.keys[at], self.values[at]
         self._unknown(at)
 
     def drop_first(self) -> None:
         """The first effect is in the base now; what is known still holds."""
-        del self.places[0], self.effects[0], self.orders[0], self.values[0]
+        del self.places[0], self.effects[0], self.orders[0], self.keys[0], self.values[0]
 
     def _unknown(self, at: int) -> None:
         """What is known of the values from here on no longer holds, up to one that is whole."""
@@ -131,8 +137,9 @@ class Versions:
             if birth is not None or not there:
                 hidden.add(key)
             if birth is not None and there:
-                born.append((chain.places[birth], chain.orders[birth], key))
-        return [key for key in base if key not in hidden] + [key for *_, key in sorted(born)]
+                born.append((chain.places[birth], chain.orders[birth], chain.keys[birth]))
+        born.sort(key=_BIRTH)  # no two were created at once, but keys cannot always be compared
+        return [key for key in base if key not in hidden] + [key for *_, key in born]
 
     def _in_base(self, key: Key) -> Found:
         state = self.base.get(key[0])
@@ -146,7 +153,7 @@ class Versions:
             chain = self._chains.get(key)
             if chain is None:
                 chain = self._chains[key] = _Chain()
-            chain.put(place, effect, order)
+            chain.put(place, effect, order, key[1])
 
     def erase(self, place: Place, keys: Iterable[Key]) -> None:
         """What a transaction wrote at these keys is void."""
