@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
-from itertools import count as numbers
+from collections.abc import Callable
 from pathlib import Path
 from threading import current_thread
 from time import perf_counter, sleep
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import betimes as bt
 from betimes.model import Event
@@ -28,10 +25,9 @@ from betimes.testing.oracle import oracle
 from betimes.transactions.book import Book
 from betimes.transactions.crew import Crew, Processes, Threads
 from betimes.transactions.predictors import Choice, predictor_of
-from tests.engine.material import share
 from tests.transactions import operators
-from tests.transactions.material import PAYLOADS, execute, payload_of
-from tests.transactions.test_book import check, entry_of, events_of, result_of
+from tests.transactions.material import payload_of
+from tests.transactions.test_book import entry_of, result_of
 
 
 def started(run: Any, workers: int = 2, timeout: float | None = None) -> Processes:
@@ -50,49 +46,6 @@ def threads(run: Any, workers: int = 2) -> Threads:
 
 
 STARTS: dict[str, Callable[[Any], Crew]] = {"processes": started, "threads": threads}
-
-
-@pytest.fixture(scope="module", params=STARTS)
-def crew(request: pytest.FixtureRequest) -> Iterator[Crew]:
-    made = STARTS[request.param](execute)
-    yield made
-    made.pool.close()
-
-
-BOOKS = numbers()
-CHOICES: list[Choice] = ["always", "dynamic", "learned", "never", bt.horizon(3)]
-
-
-@given(
-    st.lists(PAYLOADS, min_size=1, max_size=14).map(events_of),
-    st.randoms(use_true_random=False),
-    st.integers(1, 9),
-    st.sampled_from(CHOICES),
-)
-@share(0.3)
-def test_any_work_in_any_order_gives_the_serial_result(
-    crew: Crew,
-    events: list[Event],
-    chance: random.Random,
-    size: int,
-    predictor: Choice,
-) -> None:
-    """Events come late, some are withdrawn; copies of the state are more or less up to date."""
-    book, key, predicts = Book(), next(BOOKS), predictor_of(predictor, execute)
-    coming, left = list(events), list(events)
-    chance.shuffle(coming)
-    while coming:
-        for event in coming[:size]:
-            book.insert(entry_of(event))
-        del coming[:size]
-        if chance.random() < 0.2:
-            gone = chance.choice(book.entries)
-            book.remove(gone.place)
-            left.remove(gone.event)
-        schedule, ran = crew.run(key, book, predicts)
-        assert schedule.executions >= len({entry.place for entry in ran})
-        assert book.first_waiting() is None
-    check(book, left)
 
 
 def accounts(count: int, of: int = 3) -> list[Event]:

@@ -44,7 +44,9 @@ class _Boss:
         self._next = 0
 
     def receive(self, message: Any) -> list[tuple[str, Any]]:
-        if isinstance(message, Event):
+        if message is None:
+            pass  # there are transactions already
+        elif isinstance(message, Event):
             self.schedule.book.insert(Entry((message.ts, 0, message.ts), message))
         else:
             worker, entry, record = message
@@ -85,8 +87,11 @@ def transact(
     overhead: int = 0,
     transit: tuple[int, int] = (0, 0),
     seed: int = 0,
+    book: Book | None = None,
 ) -> Worked:
     """Run transactions in virtual time; the events, with when they arrive, have times 0, 1, 2 ...
+
+    With a `book`, those that wait there run, too.
 
     >>> def count(event, state):
     ...     state.add("n")
@@ -95,7 +100,7 @@ def transact(
     >>> worked.time, worked.executions
     (200, 8)
     """
-    book = Book()
+    book = Book() if book is None else book
     schedule = Schedule(book, predictor_of(predictor, execute))
     boss = _Boss(schedule, workers)
     actors: dict[str, Any] = {
@@ -107,6 +112,8 @@ def transact(
 
     world = VirtualTime(actors, seed=seed, cost=price, transit=transit)
     boss.time = lambda: world.now
+    if book.first_waiting() is not None:
+        world.at(0, lambda: world.send(BOSS, None))
     for when, event in arrivals:
         world.at(when, lambda event=event: world.send(BOSS, event))  # type: ignore[misc]
     world.run()
