@@ -81,7 +81,7 @@ def test_compiled_patterns_find_the_same_on_every_level(
     batches = data.draw(cut(stream))
     restarts = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
     compiled = Engine(hierarchy, **options)
-    assert isinstance(compiled._order.stages["top"].tactic, ColumnTactic)  # type: ignore[union-attr]
+    assert isinstance(compiled._order.stages["top"].tactic, ColumnTactic)
     changes = feed_all(compiled, batches, arrow=data.draw(st.booleans()), restarts=restarts)
     assert fold(changes) == oracle(hierarchy, stream)
     assert {change.status for change in standing(changes).values()} <= {"final"}

@@ -6,10 +6,10 @@ confirmed nor taken back since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,17 @@ class ChangeWriter:
         return range(first, first + count)
 
 
+class Standing(NamedTuple):
+    """What a row about an event that nobody sees needs to know of the stage that left it out."""
+
+    slack: int
+    final_to: int
+
+    @classmethod
+    def of(cls, stage: Stage) -> Standing:
+        return cls(stage.unit.stats.slack, stage.finality.final_to)
+
+
 class Reporter:
     """Writes the changes of one order: what its detectors have found, and what they leave aside."""
 
@@ -58,8 +69,8 @@ class Reporter:
         self.provisional: dict[str, set[str]] = {}
         """What was told as provisional, by detector."""
 
-    def report(self, stages: Mapping[str, Stage], told: Mapping[str, News]) -> Parts:
-        """The changes of a batch, from the news of each stage."""
+    def report(self, told: Mapping[str, News], standing: Callable[[str], Standing]) -> Parts:
+        """The changes of a batch, from the news of each stage and where it stands."""
         parts: Parts = []
         for name, news in told.items():
             if not news.quiet:
@@ -68,13 +79,15 @@ class Reporter:
                 payload = {**event.payload, "event": event.type, "late_by": late_by}
                 cause = f"{event.type} came too late"
                 when = event.ts + late_by
-                parts.append(self._aside(LATE, stages[name], event, which, payload, cause, when))
+                slack = standing(name).slack
+                parts.append(self._aside(LATE, name, slack, event, which, payload, cause, when))
         rejected = {at: (name, e) for name, news in told.items() for e, at in news.rejected}
         for at, (name, event) in rejected.items():
             payload = {**event.payload, "event": event.type}
             cause = f"{event.type} is too far ahead of the clock (max_skew)"
-            when = max(stages[name].finality.final_to, 0)
-            parts.append(self._aside(REJECTED, stages[name], event, str(at), payload, cause, when))
+            slack, final_to = standing(name)
+            which, when = str(at), max(final_to, 0)
+            parts.append(self._aside(REJECTED, name, slack, event, which, payload, cause, when))
         self._writer.rejected += len(rejected)
         return parts
 
@@ -161,7 +174,8 @@ class Reporter:
     def _aside(
         self,
         kind: str,
-        stage: Stage,
+        name: str,
+        slack: int,
         event: Event,
         which: str,
         payload: dict[str, Any],
@@ -169,12 +183,11 @@ class Reporter:
         when: int,
     ) -> list[Change]:
         """A row about an event that no detector will see."""
-        name = stage.node.name
         content = f"{kind} {name} {event.type} {event.ts} {which}{self._of_key}".encode()
         match_id = blake2b(content, digest_size=12).hexdigest()
         (seq,) = self._writer.number(1)
         return [Change(
-            "insert", "final", match_id, seq, kind, event.ts, when, stage.unit.stats.slack,
+            "insert", "final", match_id, seq, kind, event.ts, when, slack,
             payload, name, cause,
         )]  # fmt: skip
 

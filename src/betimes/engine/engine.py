@@ -24,6 +24,7 @@ from betimes.engine.load import LoadMeter, Spans
 from betimes.engine.news.news import News
 from betimes.engine.options import EngineOptions, signature
 from betimes.engine.shared import SharedOrder
+from betimes.engine.spreading import elsewhere, refuse
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stats import DetectorStats
 from betimes.engine.stored import EngineState
@@ -115,6 +116,8 @@ class Engine:
         you do not say.
     foresight : None
         What others run ahead of this engine: a `Foresight` of transactions.
+    workers : None
+        Where detectors live if not in this process; see `betimes.placement`.
 
     >>> from betimes import Event
     >>> def fast(event):
@@ -139,6 +142,7 @@ class Engine:
         carry: Callable[[News], News] | None = None,
         cores: int | None = None,
         foresight: Any = None,
+        workers: Any = None,
         **keywords: Any,
     ) -> None:
         if not isinstance(hierarchy, Hierarchy):
@@ -168,9 +172,14 @@ class Engine:
             budget=(budget := Budget(self.options.kept.budget)),
         )  # fmt: skip
         self.budget = budget
-        self._order: SharedOrder | KeyedOrder = (
-            KeyedOrder(make, budget) if self.options.order == "key" else make()
-        )
+        self._order: Any
+        if workers is not None:
+            refuse(observers=observers, carry=carry, foresight=foresight)
+            self._order = elsewhere(
+                workers, hierarchy, self.options, changes=self._changes, whole=make, cores=cores
+            )
+        else:
+            self._order = KeyedOrder(make, budget) if self.options.order == "key" else make()
         self._intake = Intake(hierarchy, self.options.unit)
         self._set_control(self.options)
         self._wasteful: frozenset[bytes] = frozenset()
@@ -220,7 +229,8 @@ class Engine:
     @property
     def sure_clock(self) -> int | None:
         """Stream time, if no detector has a clock event that is in doubt."""
-        return self._order.sure_clock
+        clock: int | None = self._order.sure_clock
+        return clock
 
     @alone
     def feed(self, events: Events, *, blocks: bool = False) -> ChangeBatch:
@@ -361,7 +371,8 @@ class Engine:
     @property
     def stats(self) -> dict[str, DetectorStats]:
         """Current readings of every detector; with order="key", one per detector and key."""
-        return self._order.stats(self._spans.last)
+        readings: dict[str, DetectorStats] = self._order.stats(self._spans.last)
+        return readings
 
     @property
     def busy_factor(self) -> float:

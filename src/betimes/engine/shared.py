@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.engine.budget import Budget
-from betimes.engine.changes import ChangeWriter, Reporter
+from betimes.engine.changes import ChangeWriter, Reporter, Standing
 from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.load import Load, Span
 from betimes.engine.news.ledger import Ledger
@@ -22,21 +22,18 @@ from betimes.engine.news.wiring import news_for
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
-from betimes.engine.stages.driver import Stage
 from betimes.engine.stages.observers import Observer
 from betimes.engine.stages.tactic import END, Ints
 from betimes.engine.stats import DetectorStats
 from betimes.engine.stored import OrderState, StageState, check_rows
+from betimes.engine.wired import wired
 from betimes.model import TICK, Duration, Event, EventBatch, OptionError, microseconds
 from betimes.model.change import Parts
 from betimes.model.codec import dumps, loads
 from betimes.model.coded import Coded
 from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
-from betimes.ordering import OrderingUnit
-from betimes.ordering.clock import EVERY
 from betimes.ordering.sources import Sources
-from betimes.ordering.start import NOTHING_KNOWN
 from betimes.ordering.workspace import Workspace
 
 
@@ -78,29 +75,10 @@ class SharedOrder:
         self._levels, self._depth = hierarchy.levels(), hierarchy.depth
         source = options.source
         self._sources = None if source is None else Sources(source, "the engine")
-        known = options.calibration.detectors if options.calibration else {}  # type: ignore[union-attr]
-        nodes = {node.name: node for node in hierarchy}
-        self.stages: dict[str, Stage] = {}
-        for name, level in self._levels.items():
-            node, on = nodes[name], nodes[name].on
-            own, clock = node.own.over(options), hierarchy.clock_of(node)
-            unit = OrderingUnit(
-                clock=clock, on=None if EVERY in on else on,
-                # What a detector says for itself is meant for its level.
-                slack=own.policy.at_level(level if node.own.slack is None else 1),
-                max_skew=options.max_skew,
-                start=known[name].start if name in known else NOTHING_KNOWN,
-                source=self._sources, quiet=options.quiet, workspace=workspace,
-            )  # fmt: skip
-            self.stages[name] = Stage(
-                node, level, unit, own, clock=clock, time=time,
-                observers=observers, cores=cores, foresight=foresight,
-            )  # fmt: skip
-        for stage in self.stages.values():
-            types = set(stage.node.on)
-            stage.reads = tuple(n for n, other in nodes.items() if types & set(other.emits))
-            if stage.reads and stage.unit.clocks is not None:
-                stage.unit.clocks.listen_below()
+        self.stages = wired(
+            hierarchy, options, time=time, observers=observers, cores=cores, foresight=foresight,
+            sources=self._sources, workspace=workspace,
+        )  # fmt: skip
         self._rests = [stage.rest for stage in self.stages.values()]
         self._ledgers = {name: Ledger() for name, stage in self.stages.items() if stage.voids}
         """What readers remember of detectors that may take back a lot with one message."""
@@ -218,7 +196,10 @@ class SharedOrder:
             began = stage.was_busy_since(began)
         self._note_newest(ts)
         self._forgetful = self._budget.look_after(self.stages.values(), first, self._arrived)
-        return self._reporter.report(self.stages, told)
+        return self._reporter.report(told, self._standing)
+
+    def _standing(self, name: str) -> Standing:
+        return Standing.of(self.stages[name])
 
     def _heard(self, name: str, news: News) -> News:
         """News as its readers see it: carried to them, and what a void takes back is looked up."""
@@ -277,7 +258,7 @@ class SharedOrder:
             news = self._heard(name, stage.step(*news_for(stage, arrivals, told), last))
             told[name] = news.join(self._heard(name, stage.finish(last, time)))
             began = stage.was_busy_since(began)
-        return self._reporter.report(self.stages, told)
+        return self._reporter.report(told, self._standing)
 
     def excuse(self, sources: Sequence[Any]) -> None:
         """Do not wait for these sources until they are heard again."""

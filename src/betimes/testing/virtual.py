@@ -165,10 +165,17 @@ class VirtualTime:
     def run(self, until: int | None = None) -> None:
         """Run until nothing is left to do, or up to a time."""
         while self._agenda and (until is None or self._agenda[0][0] <= until):
-            self.now, _, _, action = heapq.heappop(self._agenda)
-            action()
+            self.step()
         if until is not None:
             self.now = max(self.now, until)
+
+    def step(self) -> bool:
+        """Do what comes next; returns whether there was anything."""
+        if not self._agenda:
+            return False
+        self.now, _, _, action = heapq.heappop(self._agenda)
+        action()
+        return True
 
     def _plan(self, when: tuple[int, float], action: Callable[[], None]) -> None:
         self._entries += 1
