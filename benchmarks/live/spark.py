@@ -137,13 +137,11 @@ def _follow(course: Course, statistics: bs.Statistics, schedule: Schedule, began
     """Note the micro-batches since the last look."""
     batches = statistics.batches
     seen = course.moments[-1].fed if course.moments else 0
-    readings = statistics.detectors.values()
-    value = max((r.attenuation for r in readings), default=1.0)
-    busy = max((r.busy_factor for r in readings), default=0.0)
     memory = workers()
     for batch in batches[len(course.moments) :]:
         seen += batch.rows
         at = datetime.fromisoformat(batch.at).timestamp() + batch.seconds - began
         lag = at - float(schedule.times(seen - 1, seen)[0]) if seen else 0.0
         latency = None if batch.latency is None else batch.latency / 1e6
-        course.moments.append(Moment(at, seen, lag, value, busy, latency, memory))
+        value = 1.0 if batch.attenuation is None else batch.attenuation
+        course.moments.append(Moment(at, seen, lag, value, batch.busy_factor, latency, memory))

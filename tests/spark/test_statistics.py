@@ -57,6 +57,7 @@ def test_counts_and_readings(spark: SparkSession, tmp_path: Path) -> None:
     parts = [row for row in statistics.detector_rows() if row["detector"] == "NotBetween"]
     assert statistics.detectors["NotBetween"].handled == sum(row["handled"] for row in parts) > 0
     assert statistics.detectors["NotBetween"].attenuation == 0.3
+    assert [batch.attenuation for batch in statistics.batches] == [None, None], "not adaptive"
 
 
 def test_a_run_that_finds_nothing_new(spark: SparkSession, tmp_path: Path) -> None:
@@ -64,9 +65,9 @@ def test_a_run_that_finds_nothing_new(spark: SparkSession, tmp_path: Path) -> No
     source = read(spark, write_parts(stream(2_000), tmp_path / "in", 1_000))
     changes = bs.detect(source, hierarchy(), arrival="seq", by="key", slots=2)
     checkpoint, rows = str(tmp_path / "checkpoint"), list[Row]()
-    for told in (
-        "Statistics: 2 batches, 2,000 rows",
-        "Statistics(no batch in this run yet)",
+    for told, attenuations in (
+        ("Statistics: 2 batches, 2,000 rows", [1.0, 1.0]),
+        ("Statistics(no batch in this run yet)", []),
     ):
         with (
             bs.write(
@@ -78,6 +79,7 @@ def test_a_run_that_finds_nothing_new(spark: SparkSession, tmp_path: Path) -> No
             run.wait()
             assert repr(run) == f"Run(stopped, last batch 1, 2 slots, checkpoint={checkpoint!r})"
             assert repr(statistics).splitlines()[0] == told
+            assert [batch.attenuation for batch in statistics.batches] == attenuations
 
 
 def test_in_the_end_what_stands_is_final() -> None:

@@ -33,5 +33,8 @@ class LiveEngine(LiveHost):
     def feed(self, head: Head, entry: Entry, around: Around = ALONE) -> Fed:
         """Take a batch that follows what the head says."""
         fed = super().feed(head, entry, around)
-        changes = self._teller.told(fed.changes, self.engine, entry.seen, self.busy_factor)
+        changes = self._teller.told(
+            fed.changes, self.engine, rows=entry.seen, busy=self.busy_factor,
+            attenuation=entry.attenuation if self.adaptive else None,
+        )  # fmt: skip
         return replace(fed, changes=changes)

@@ -44,6 +44,10 @@ class SlotReading(msgspec.Struct, frozen=True):
     rows: int
     """How many rows of the input were read."""
     tally: Tally
+    busy_factor: float = 0.0
+    """That of the query, as far as the slot knows it."""
+    attenuation: float | None = None
+    """The one that adaptive detectors had in this batch; None if none is adaptive."""
     detectors: list[DetectorStats] | None = None
     """Readings; only now and then."""
 
@@ -56,9 +60,19 @@ class Teller:
         self._clock = clock
         self._due = clock()
 
-    def told(self, changes: pa.Table, engine: Engine, rows: int, busy: float) -> pa.Table:
+    def told(
+        self,
+        changes: pa.Table,
+        engine: Engine,
+        *,
+        rows: int,
+        busy: float,
+        attenuation: float | None,
+    ) -> pa.Table:
         """The changes and the report; `busy` is the busy factor of the query."""
-        reading = SlotReading(self._slot, rows, Tally.of(changes), self._readings(engine, busy))
+        readings = self._readings(engine, busy)
+        tally = Tally.of(changes)
+        reading = SlotReading(self._slot, rows, tally, busy, attenuation, readings)
         row = {SLOT: self._slot, "change_type": READINGS, "payload": _text(reading)}
         return pa.concat_tables([changes, pa.Table.from_pylist([row], schema=changes.schema)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
@@ -57,6 +58,10 @@ class BatchStats(msgspec.Struct, frozen=True):
     rejected: int = 0
     latency: float | None = None
     """Mean time from the `ts` of a result until it was first reported, in microseconds."""
+    attenuation: float | None = None
+    """The one that adaptive detectors had, the mean of all slots; None if none is adaptive."""
+    busy_factor: float = 0.0
+    """How busy the query was."""
 
     @property
     def tally(self) -> Tally:
@@ -234,10 +239,13 @@ def _batch(progress: StreamingQueryProgress, said: list[SlotReading]) -> BatchSt
     rows = progress.numInputRows
     tally = sum((reading.tally for reading in said), Tally())
     counts = msgspec.structs.asdict(tally)
+    had = [reading.attenuation for reading in said if reading.attenuation is not None]
     waited = counts.pop("waited")
     return BatchStats(
         progress.batchId, progress.timestamp, rows,
         ignored=max(0, rows - sum(reading.rows for reading in said)), seconds=seconds,
         rate=rows / seconds if seconds else 0.0,
-        latency=waited / tally.inserted if tally.inserted else None, **counts,
+        latency=waited / tally.inserted if tally.inserted else None,
+        attenuation=fmean(had) if had else None,
+        busy_factor=max((reading.busy_factor for reading in said), default=0.0), **counts,
     )  # fmt: skip
