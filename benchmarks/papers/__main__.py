@@ -46,8 +46,8 @@ SHORT = 5.0
 """Minutes of the match for which retraction is counted at the same attenuation."""
 EQUAL = (0.5, 0.0)
 """The attenuations at which techniques of retraction are compared."""
-LENGTHS = (0.1, 0.01, 0.002, 0.0005)
-"""Seconds per batch."""
+LENGTHS = (0.1, 0.01, 0.002, 0.0005, 0.0)
+"""Seconds per batch; 0 is one position per batch, as in the papers."""
 LENGTHS_SECONDS = 4.0
 """Seconds of the match that are cut into batches of different lengths."""
 
@@ -173,9 +173,10 @@ class Experiments:
         for length in LENGTHS[:2] if self.quick else LENGTHS:
             found = speculating.retraction_by_length(snippet, length)
             full, demand = found["full"], found["on-demand"]
+            batches = f"batches of {1e3 * length:g} ms" if length else "one by one"
             for name, each in found.items():
-                rows[f"batches of {1e3 * length:g} ms, {name}"] = _counts(each)
-            rows[f"batches of {1e3 * length:g} ms, full over on demand"] = (
+                rows[f"{batches}, {name}"] = _counts(each)
+            rows[f"{batches}, full over on demand"] = (
                 f"{full.retracted / max(1, demand.retracted):.1f} times taken back, "
                 f"{full.total / max(1, demand.total):.1f} times touched"
             )

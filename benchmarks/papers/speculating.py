@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -218,15 +218,28 @@ def as_in_the_paper() -> Hierarchy:
 
 
 def retraction_by_length(snippet: Snippet, length: float) -> dict[str, Touched]:
-    """Both techniques without waiting, with batches of this length on a machine that keeps up."""
+    """Both techniques without waiting, with batches of this length on a machine that keeps up.
+
+    If the length is 0, each position is a batch.
+    """
     found = {}
     for technique in TECHNIQUES:
         engine = Engine(
             as_in_the_paper(), attenuation=0, retraction=technique, time=time.process_time
         )
-        arrivals, due = Arrivals(tables_of(snippet)), length
-        while (batch := arrivals.until(due)) is not None:
+        for batch in _cut(snippet, length):
             engine.feed(batch)
-            due += length
         found[technique] = Touched.of(engine.stats)
     return found
+
+
+def _cut(snippet: Snippet, length: float) -> Iterator[pa.Table]:
+    """The arrivals of a snippet in batches of this length, in seconds; if it is 0, one by one."""
+    if not length:
+        rows = snippet.arrivals.drop_columns(["seq", "arrived"])
+        yield from (rows.slice(row, 1) for row in range(len(rows)))
+        return
+    arrivals, due = Arrivals(tables_of(snippet)), length
+    while (batch := arrivals.until(due)) is not None:
+        yield batch
+        due += length

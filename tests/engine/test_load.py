@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from betimes.engine import Engine, Hierarchy, Zone
 from betimes.engine.load import LoadMeter, Span, Spans
 from betimes.model import Event, OptionError
+from betimes.model.change import Change, fold
+from betimes.testing import oracle
+from betimes.testing.strategies import cut, disordered
 from tests.engine.machine import Machine, work
 
 
@@ -225,3 +231,29 @@ def test_the_clock_may_come_with_the_meter_and_again_with_the_engine() -> None:
     machine = Machine()
     meter = LoadMeter(machine.time)
     assert Engine(work(machine), time=machine.time, load=meter).load is meter
+
+
+JUMPS = st.sampled_from([-1e9, -3600.0, -1e-3, 0.0, 1e-6, 0.01, 0.6, 3600.0, 1e9])
+
+
+@given(disordered(types=("A", "B"), max_events=60), st.data())
+def test_whatever_a_clock_says_the_result_is_that_of_ordered_input(
+    events: list[Event], data: st.DataObject
+) -> None:
+    """Two engines share a meter; its clock jumps, also inside of what is declared as work."""
+    machine = Machine(cost=0.001)
+    meter = LoadMeter(machine.time)
+    engines = [Engine(work(machine), load=meter) for _ in range(2)]
+    changes: list[list[Change]] = [[], []]
+    for batch in data.draw(cut(events)):
+        for engine, found in zip(engines, changes, strict=True):
+            machine.now += data.draw(JUMPS)
+            with meter if data.draw(st.booleans()) else nullcontext():
+                machine.now += data.draw(JUMPS)
+                found += engine.feed(list(batch))
+            assert 0.0 <= engine.busy_factor <= 1.0
+            assert engine.stats["works"].busy >= 0.0
+            assert 0.0 <= engine.attenuation["works"] <= 1.0
+    for engine, found in zip(engines, changes, strict=True):
+        found += engine.finish()
+        assert fold(found) == oracle(work(Machine()), events)
