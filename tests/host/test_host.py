@@ -237,25 +237,38 @@ class Worker(Clock):
         return self.now
 
 
-def test_a_batch_that_there_is_no_room_for_is_handled_with_attenuation_1() -> None:
-    """At once, by its rows alone, so that it is if it runs again; then things go on as before."""
+def crowded(sizes: list[int], busy: float = 0.0) -> tuple[list[float], Head]:
+    """The attenuation of each batch of so many hundred rows; the load is told from the ninth on."""
     given, clock = setup(), Worker()
     identity = given.identity()
     host, head = LoggedHost(given, identity, slot=0, clock=clock), first_head(identity)
-    around = Around(interval=2.0)
-    stream = tables(4_000, 100, bad=False)
+    stream = tables(100 * sum(sizes), 100, bad=False)
     values = []
-    for size in [1] * 8 + [20] + [1] * 3:
+    for number, size in enumerate(sizes):
         clock.now += 1.4
         parts = [users.as_bytes(stream.pop(0)) for _ in range(size)]
         entry = Entry(head.batches, head.attenuation_for(100 * size), parts, seen=100 * size)
         values.append(entry.attenuation)
-        head = host.feed(head, entry, around).head
+        head = host.feed(head, entry, Around(busy if number > 8 else 0.0, interval=2.0)).head
         (works,) = host.engine.stats.values()
         assert works.attenuation == entry.attenuation
+    return values, head
+
+
+def test_a_batch_that_there_is_no_room_for_is_handled_with_attenuation_1() -> None:
+    """At once, by its rows alone, so that it is if it runs again; then things go on as before."""
+    values, head = crowded([1] * 8 + [20, 5, 1, 1])
     assert values[8] == 1.0
     assert max(values[5:8] + values[9:]) < 0.2
     assert head.attenuation_for(int(head.room)) < head.attenuation_for(int(head.room) + 1)
+
+
+def test_there_is_more_room_if_there_was_time_to_spare_without_speculation() -> None:
+    values, _ = crowded([1] * 8 + [20] * 4)
+    assert values[8:10] == [1.0, 1.0]
+    assert max(values[10:]) < 0.2
+    values, _ = crowded([1] * 8 + [20] * 4, busy=0.85)
+    assert values[8:] == [1.0] * 4
 
 
 @pytest.mark.parametrize("around", [ALONE, Around(interval=0.0, floor=0.2), Around(interval=1e9)])

@@ -78,15 +78,15 @@ class Attenuation:
 
     def __init__(self, zone: Zone) -> None:
         self.value = 1.0
-        self._zone = zone
+        self.zone = zone
         self._last: float | None = None
         self._slow = False
 
     def steer(self, busy: float, *, step: bool = True) -> None:
         """Judge a busy factor: back off above the zone; below it, take a step if there is room."""
-        if busy > self._zone.high:
+        if busy > self.zone.high:
             self.back_off()
-        elif busy < self._zone.low and step:
+        elif busy < self.zone.low and step:
             self.advance()
 
     def back_off(self) -> None:
@@ -98,7 +98,7 @@ class Attenuation:
 
     def next(self) -> float:
         """The value that a step would lead to."""
-        target = round(self.value - self._zone.step, 9) if self._is_near else self.value / 2
+        target = round(self.value - self.zone.step, 9) if self._is_near else self.value / 2
         return 0.0 if target < LEAST else target
 
     def advance(self) -> None:

@@ -54,7 +54,7 @@ LEAST_LOG = 4 * 2**20
 LOG_PER_BASE = 2
 """The log may grow to this many times the base; more would make restarts slow."""
 
-LEAST_SHARE = 0.05
+LEAST_SHARE = 0.01
 """The share of its time that a host has to work to tell how long larger batches would take."""
 
 
@@ -196,7 +196,13 @@ class Logged:
         """Resume from a saved state."""
         raise NotImplementedError
 
-    def steer(self, head: Head, rows: int, began: float, around: Around) -> tuple[float, float]:  # noqa: ARG002
+    def steer(
+        self,
+        head: Head,
+        entry: Entry,  # noqa: ARG002
+        began: float,  # noqa: ARG002
+        around: Around,  # noqa: ARG002
+    ) -> tuple[float, float]:
         """The attenuation for the next batch, and for how many rows there is room in it."""
         return head.attenuation, head.room
 
@@ -229,7 +235,7 @@ class Logged:
         """Take a batch that follows what the head says."""
         began = self._clock()
         changes = self.take(entry, around)
-        attenuation, room = self.steer(head, entry.seen, began, around)
+        attenuation, room = self.steer(head, entry, began, around)
         written = stored(entry)
         self.token = _next(head.token, written)
         after = Head(
@@ -306,7 +312,7 @@ class LoggedHost(Logged):
     def restore(self, state: HostState, volumes: Callable[[bytes], bytes | None]) -> None:
         self._host.restore(state, volumes)
 
-    def steer(self, head: Head, rows: int, began: float, around: Around) -> tuple[float, float]:
+    def steer(self, head: Head, entry: Entry, began: float, around: Around) -> tuple[float, float]:
         """As low as the time between batches allows."""
         ended, before, self._began = self._clock(), self._began, began
         if before is None or began <= before:
@@ -317,8 +323,18 @@ class LoggedHost(Logged):
             return head.attenuation, inf
         self._steering.value = head.attenuation
         self._steering.steer(self.busy_factor)
-        judges = rows > 0 and own >= LEAST_SHARE and 0 < around.interval < inf
-        return self._steering.value, rows / self.busy_factor if judges else inf
+        judges = entry.seen > 0 and own >= LEAST_SHARE and 0 < around.interval < inf
+        return self._steering.value, self._room(head, entry) if judges else inf
+
+    def _room(self, head: Head, entry: Entry) -> float:
+        """For how many rows there is time, if they take as long as those of the last batch.
+
+        A batch that was handled with attenuation 1 because it had too many tells only that there
+        is more room, if there was time to spare.
+        """
+        if entry.seen <= head.room:
+            return entry.seen / self.busy_factor
+        return 2 * head.room if self.busy_factor < self._steering.zone.low else head.room
 
     def finish(self, *, advance: bool = True) -> pa.Table:
         """The end of the stream: everything settles; with `advance`, open windows close."""
