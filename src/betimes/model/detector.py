@@ -47,9 +47,9 @@ class Maker:
         if inspect.isclass(detector):
             self.kind, self.make = _kind(detector), detector
         elif hasattr(detector, "on_event") or hasattr(detector, "on_batch"):
-            self.kind, self.make = _kind(detector), lambda: copy.deepcopy(detector)
+            self.kind, self.make = _kind(detector), functools.partial(copy.deepcopy, detector)
         elif _is_function(detector) and _parameters(detector) == 1:
-            self.kind, self.make = "function", lambda: detector
+            self.kind, self.make = "function", functools.partial(_itself, detector)
         elif callable(detector) and _parameters(detector) == 0:
             sample = detector()
             self.kind, self.make = _kind(sample), detector
@@ -101,6 +101,11 @@ class DescribedMaker(Maker):
     def facts(self) -> dict[str, str]:
         facts: dict[str, str] = self.source.facts()
         return facts
+
+
+def _itself(detector: Any) -> Any:
+    """A function has no state: there need not be several. (A lambda could not be pickled.)"""
+    return detector
 
 
 def _qualname(function: Any) -> str:

@@ -6,10 +6,11 @@ Class attributes of a detector are its configuration; attributes of the object a
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -94,4 +95,17 @@ def columns_of(batch: EventBatch, names: Sequence[str]) -> Floats:
 
 def configured(kind: Kind, **configuration: Any) -> Kind:
     """A class like `kind` with other class attributes: the same detector for another stadium."""
-    return type(kind)(kind.__name__, (kind,), {"__doc__": kind.__doc__, **configuration})
+    make: Any = _Configured
+    return cast("Kind", make(kind.__name__, (kind,), {"__doc__": kind.__doc__, **configuration}))
+
+
+class _Configured(type):
+    """No module has these classes by name, so they are pickled as what they were made from."""
+
+
+def _as_made(cls: _Configured) -> tuple[Any, ...]:
+    own = {name: value for name, value in vars(cls).items() if not name.startswith("__")}
+    return partial(configured, cls.__bases__[0], **own), ()
+
+
+copyreg.pickle(_Configured, _as_made)
