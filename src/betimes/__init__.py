@@ -37,6 +37,7 @@ from betimes.model.detector import DetectorError
 from betimes.model.errors import BusyError, MissingExtraError
 from betimes.ordering import Ordered, OrderingStats, OrderingUnit, SlackPolicy
 from betimes.patterns import Pattern, PatternError, PatternWarning, begin, pattern
+from betimes.placement import PlacementError
 from betimes.transactions import StateError, horizon, transactional
 from betimes.windows import aggregate, window, windowed
 
@@ -66,6 +67,7 @@ __all__ = [
     "Pattern",
     "PatternError",
     "PatternWarning",
+    "PlacementError",
     "Rejected",
     "SlackPolicy",
     "StateError",

@@ -13,6 +13,7 @@ from betimes.engine import Engine, Hierarchy
 from betimes.model import Event, OptionError
 from betimes.model.change import Change, fold
 from betimes.placement import PlacementError
+from betimes.placement.homes import Homes
 from betimes.testing import oracle
 from betimes.testing.cluster import VirtualCluster
 from tests.engine.material import FOREVER, feed_all, flat, hierarchies, share, streams
@@ -183,3 +184,19 @@ def test_what_one_place_has_to_see_is_refused() -> None:
         Engine(one, workers=VirtualCluster(2), carry=lambda news: news)
     with pytest.raises(OptionError, match="workers='two'"):
         Engine(one, workers="two")
+
+
+def test_detectors_move_to_where_the_load_is_even_once_it_is_known() -> None:
+    wide = Hierarchy(clock="A")
+    load = {"low0": 100.0, "low1": 90.0, "low2": 1.0, "low3": 1.0}
+    for name in load:
+        wide.add(lambda event, out=name: Event(out, event.ts), on="A", emits=name, name=name)
+    homes = Homes(wide, ["here", "there"], dict.fromkeys(load, "here"))
+    homes.settle(wide, load)
+    moving = [name for name, at in homes.now.items() if len(at) > 1]
+    assert len({"low0", "low1"}.intersection(moving)) == 1
+    for name in moving:
+        homes.note_reached(name, "there")
+    settled = dict(homes.now)
+    homes.settle(wide, load)
+    assert homes.now == settled

@@ -117,7 +117,7 @@ class Engine:
     foresight : None
         What others run ahead of this engine: a `Foresight` of transactions.
     workers : None
-        Where detectors live if not in this process; see `betimes.placement`.
+        How many worker processes the detectors are spread over; changes may come a few feeds later.
 
     >>> from betimes import Event
     >>> def fast(event):

@@ -3,6 +3,7 @@
 from betimes.placement.planner import Caution, Move, Plan, Planner
 from betimes.placement.problem import PlacementError, Problem
 from betimes.placement.search import fitting, greedy, optimise
+from betimes.placement.workers import Workers
 
 __all__ = [
     "Caution",
@@ -11,6 +12,7 @@ __all__ = [
     "Plan",
     "Planner",
     "Problem",
+    "Workers",
     "fitting",
     "greedy",
     "optimise",

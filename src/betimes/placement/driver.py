@@ -15,7 +15,7 @@ are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -50,6 +50,15 @@ from betimes.placement.rounds import (
     encoded,
 )
 
+MEASURED = 8
+"""Stages tell what they have done once in so many rounds: reading it takes as long as a round in
+which nothing happens."""
+
+
+SETTLES, WATCHED = 96, 64
+"""Before this round it is known what detectors do, from so many rounds: in the first ones, they
+compile and fill their caches."""
+
 
 class Crew(Protocol):
     """Nodes, and how messages get to them."""
@@ -58,8 +67,10 @@ class Crew(Protocol):
     """How many rounds may be in transit."""
     log_bytes: int
     """How much is kept, at least, to build nodes again that have died."""
+    settles: bool
+    """Whether detectors move once it is known what each of them does."""
     homes: Homes
-    again: Callable[[str], Iterator[bytes]]
+    again: Callable[[str], bytes]
     """Set by the driver: what a node has to hear that takes the place of a dead one."""
 
     def send(self, to: str, message: bytes) -> None:
@@ -92,6 +103,7 @@ class Placed:
         self._crew = crew
         self._whole = whole
         self._reporter = Reporter(changes)
+        self._by = options.by
         self._max_skew = microseconds(options.max_skew or 0)
         self._names = list(hierarchy.levels())
         self._depth = hierarchy.depth
@@ -106,6 +118,8 @@ class Placed:
         """Rounds in transit, and what has been said in them."""
         self._clocks: dict[str, int] = {}
         self._loads: dict[str, Load] = {}
+        self._busy: dict[str, float] = {}
+        """How long each stage has been busy since the last look."""
         self._spoken: dict[str, int] = {}
         """The last round in which each stage was heard."""
         self._states: dict[str, bytes] = {}
@@ -113,7 +127,7 @@ class Placed:
         self._log = Log(self._begun, least=crew.log_bytes)
         crew.again = self._log.again
         for name in crew.homes.nodes:
-            crew.send(name, encoded(Begin(name, 0, {})))
+            crew.send(name, encoded([Begin(name, 0, {})]))
 
     @property
     def empty(self) -> bool:
@@ -167,20 +181,37 @@ class Placed:
         self, kind: int, *, batch: EventBatch = NO_EVENTS, time: int = -1, count: int = 0
     ) -> None:
         """Hand a round to all nodes."""
+        if self._crew.settles and self._next in (SETTLES - WATCHED, SETTLES):
+            self._settle()
         homes = dict(self._crew.homes.now)
         whole = Round(
             self._next, kind, self._arrived, time, batch,
             None if homes == self._known else homes, self._attenuation, self._fresh,
-            self._log.wants_states(self._next),
+            self._log.wants_states(self._next), self._next % MEASURED == 0,
         )  # fmt: skip
         self._known, self._attenuation, self._fresh = homes, None, False
         self._arrived += count
         self._open[self._next] = whole, {}
         self._next += 1
-        message = encoded(whole)
-        self._log.note_round(whole, homes, len(message))
+        self._log.note_round(whole, homes)
+        bare = whole._replace(batch=batch.without_payload())
+        full, short = encoded([whole]), encoded([bare])
+        self._log.note_size(len(full))
+        readers = {home for name in self._reads(batch) for home in homes[name]}
         for name in self._crew.homes.nodes:
-            self._crew.send(name, message)
+            self._crew.send(name, full if name in readers else short)
+
+    def _reads(self, batch: EventBatch) -> list[str]:
+        """The detectors that read events of this batch; others only need to know the time."""
+        if self._by is not None:
+            return self._names  # the key is a part of the payload
+        return [node.name for node in self._hierarchy if any(map(node.takes, batch.types))]
+
+    def _settle(self) -> None:
+        """Detectors move to where they are better off, once it is known what each of them does."""
+        if self._next == SETTLES and self._busy:
+            self._crew.homes.settle(self._hierarchy, self._busy)
+        self._busy = {}
 
     def _drain(self) -> None:
         while self._open:
@@ -189,7 +220,9 @@ class Placed:
     def _hear(self, *, wait: bool) -> None:
         """Take note of what nodes say."""
         for data in self._crew.receive(wait=wait):
-            self._note(decoded(data), data)
+            self._log.note_size(len(data))
+            for message in decoded(data):
+                self._note(message)
         while self._open:
             number = min(self._open)
             whole, told = self._open[number]
@@ -198,10 +231,10 @@ class Placed:
             del self._open[number]
             self._report(whole, told)
 
-    def _note(self, message: Message, data: bytes) -> None:
+    def _note(self, message: Message) -> None:
         if isinstance(message, Told):
-            for node in self._log.note_told(message.number, message.stage, data):
-                self._crew.send(node, data)
+            for node in self._log.note_told(message):
+                self._crew.send(node, encoded([message]))
             if message.number in self._open:
                 told = self._open[message.number][1]
                 told.setdefault(message.stage, message)
@@ -220,7 +253,10 @@ class Placed:
         for name, each in told.items():
             if each.clock is not None:
                 self._clocks[name] = each.clock
-            self._loads[name] = self._loads[name] + each.load if name in self._loads else each.load
+            if each.load is not None:
+                load = self._loads.get(name)
+                self._busy[name] = self._busy.get(name, 0.0) + each.load.busy
+                self._loads[name] = each.load if load is None else load + each.load
         ts = np.array([whole.time]) if whole.kind == PASS else whole.batch.ts
         sound = max(self._clocks.values(), default=0) + self._max_skew
         self._newest = max(self._newest, int(ts.max(initial=-1, where=ts <= sound)))
@@ -259,7 +295,7 @@ class Placed:
         if self._next:
             self._states = {}
             for name in self._crew.homes.nodes:
-                self._crew.send(name, encoded(Ask(self._next)))
+                self._crew.send(name, encoded([Ask(self._next)]))
             while len(self._states) < len(self._names):
                 self._hear(wait=True)
         for name, data in self._states.items():
@@ -289,14 +325,16 @@ class Placed:
         self._log.begin(states)
         for name, homes in self._crew.homes.now.items():
             for home in homes:
-                self._crew.send(home, encoded(State(name, 0, states[name])))
+                self._crew.send(home, encoded([State(name, 0, states[name])]))
             clock = whole.stages[name].clock
             if clock is not None:
                 self._clocks[name] = clock
 
 
 def _standing(told: Mapping[str, Told], name: str) -> Standing:
-    return told[name].standing
+    standing = told[name].standing
+    assert standing is not None
+    return standing
 
 
 def _refused(options: EngineOptions) -> list[tuple[bool, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -11,8 +12,12 @@ from betimes.model.hints import nearest
 from betimes.placement.problem import PlacementError, Problem
 from betimes.placement.search import optimise
 
-_ROOM = 1.25
-"""Before anything is measured, a node may get this much more than its share of detectors."""
+_ROOM = 1.1
+"""A node may get this much more than its share of the load."""
+_MORE = 1.5
+"""The same, if it has to be more because detectors are heavy."""
+_INPUT = 10.0
+"""Reading the input counts as much as so many publishers: it is what most bytes are."""
 _ITERATIONS = 20
 
 
@@ -21,33 +26,36 @@ def spread(
     nodes: int,
     *,
     load: Mapping[str, float] | None = None,
-    traffic: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> list[int]:
-    """A node for each detector, in the order of the hierarchy.
+    """A node for each detector, in the order of the hierarchy, so that little crosses.
 
-    `load` and `traffic` were measured by detector: how busy it was, and how much it publishes. What
-    was not counts the same for all.
+    `load` was measured by detector; without it, all count the same. Those who read the input are
+    better off together: then only one node has to get it.
 
     >>> def nothing(event): ...
     >>> two = Hierarchy(clock="a")
     >>> two.add(nothing, on="a", emits="b", name="low")
     >>> two.add(nothing, on="b", emits="c", name="high")
-    >>> sorted(spread(two, 2)), sorted(spread(two, 2, load={"low": 1e-9, "high": 1e-9}))
+    >>> sorted(spread(two, 2)), sorted(spread(two, 2, load={"low": 3.0, "high": 2.0}))
     ([0, 1], [0, 1])
     """
     every = list(hierarchy)
-    wired = np.array([
-        [1 + (traffic or {}).get(a.name, 0.0) if set(a.emits) & set(b.on) else 0.0 for b in every]
-        for a in every
-    ]).reshape(len(every), len(every))  # fmt: skip
-    loads = np.array([1e-9 + (load or {}).get(node.name, 0.0) for node in every])
-    if load is None:
-        loads[:] = 1.0
-    # A node must have room for the heaviest detector, however the others are spread.
-    room = max(loads.sum() / nodes * _ROOM, loads.max(), -(-len(every) // nodes) * loads.min())
-    problem = Problem(wired, np.ones((nodes, nodes)), loads, np.full(nodes, room))
-    return [int(n) for n in optimise(problem, seed=seed, seconds=None, iterations=_ITERATIONS)]
+    published = {type for node in every for type in node.emits}
+    loads = np.array([1.0 if load is None else load.get(node.name, 0.0) for node in every] + [0.0])
+    wired = np.zeros((len(loads), len(loads)))
+    for b, reader in enumerate(every):
+        for a, publisher in enumerate(every):
+            wired[a, b] = bool(set(publisher.emits) & set(reader.on))
+        wired[-1, b] = _INPUT * (not set(reader.on) <= published)
+    share, far = loads.sum() / nodes, np.ones((nodes, nodes))
+    # As even as possible; with the last one there is always a way.
+    for room in (share * _ROOM, max(share * _MORE, loads.max()), share + loads.max()):
+        problem = Problem(wired, far, loads, np.full(nodes, room))
+        with suppress(PlacementError):
+            found = optimise(problem, seed=seed, seconds=None, iterations=_ITERATIONS)
+            return [int(node) for node in found[:-1]]
+    raise AssertionError("a node without room for a detector has more than its share")
 
 
 class Homes:
@@ -95,6 +103,22 @@ class Homes:
                 f"expected {stage!r} to live on one of the nodes, got {node!r}"
                 f"{nearest(node, self.nodes)}"
             )
+
+    def settle(self, hierarchy: Hierarchy, load: Mapping[str, float]) -> None:
+        """Move to where detectors are better off, now that it is known what each of them does."""
+        planned = spread(hierarchy, len(self.nodes), load=load)
+        share = np.zeros((len(self.nodes), len(self.nodes)))
+        for node, to in zip(hierarchy, planned, strict=True):
+            share[self.nodes.index(self.now[node.name][0]), to] += load.get(node.name, 0.0)
+        # All nodes are alike: they take the parts of the plan of which they have most already.
+        taken: dict[int, int] = {}
+        for at in np.argsort(-share, axis=None, kind="stable").tolist():
+            here, part = divmod(at, len(self.nodes))
+            if part not in taken and here not in taken.values():
+                taken[part] = here
+        for node, to in zip(hierarchy, planned, strict=True):
+            if self.now[node.name] != (target := self.nodes[taken[to]],):
+                self.move(node.name, target)
 
     def move(self, stage: str, to: str, *, at_once: bool = False) -> None:
         """A detector moves: side by side, or at once, so that it pauses until its state is there.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from betimes.placement.rounds import Begin, Homes, Round, State, encoded
+from betimes.placement.rounds import Begin, Homes, Message, Round, State, Told, encoded
 
-LEAST = 64 * 1024 * 1024
+LEAST = 256 * 1024 * 1024
 """Bytes; a smaller log is not worth a new base."""
 
 
@@ -25,7 +25,7 @@ class Log:
         self._base: dict[str, bytes] | None = None
         self._first = 0
         self._rounds: dict[int, tuple[Round, Homes]] = {}
-        self._told: dict[tuple[int, str], bytes] = {}
+        self._told: dict[tuple[int, str], Told] = {}
         self._size = 0
         self._wanted: int | None = None
         """The round before which states were asked for."""
@@ -45,18 +45,21 @@ class Log:
         self._wanted = number
         return True
 
-    def note_round(self, whole: Round, homes: Homes, size: int) -> None:
+    def note_round(self, whole: Round, homes: Homes) -> None:
         self._rounds[whole.number] = whole, homes
-        self._size += size
 
-    def note_told(self, number: int, stage: str, message: bytes) -> Iterator[str]:
+    def note_told(self, told: Told) -> Iterator[str]:
         """Somebody has spoken; the nodes that may have missed it."""
-        if number >= self._first and (number, stage) not in self._told:
-            self._told[number, stage] = message
-            self._size += len(message)
+        which = told.number, told.stage
+        if told.number >= self._first and which not in self._told:
+            self._told[which] = told
             for node, newest in self._lost.items():
-                if number <= newest:
+                if told.number <= newest:
                     yield node
+
+    def note_size(self, size: int) -> None:
+        """So many bytes were said."""
+        self._size += size
 
     def note_state(self, state: State) -> None:
         """A state has come; with the last one, there is a new base."""
@@ -68,10 +71,14 @@ class Log:
         self._base, self._first, self._coming, self._wanted = self._coming, state.number, {}, None
         self._rounds = {n: each for n, each in self._rounds.items() if n >= self._first}
         self._told = {key: each for key, each in self._told.items() if key[0] >= self._first}
-        self._size = sum(map(len, self._told.values()))
+        self._size = 0
 
-    def again(self, node: str) -> Iterator[bytes]:
+    def again(self, node: str) -> bytes:
         """What a new node has to hear in the place of one that has died."""
+        self._lost[node] = max(self._rounds, default=-1)
+        return encoded([*self._again(node), *self._told.values()])
+
+    def _again(self, node: str) -> Iterator[Message]:
         base = self._fresh() if self._base is None else self._base
         here = {
             name: number
@@ -79,11 +86,10 @@ class Log:
             for name, nodes in homes.items()
             if node in nodes
         }
-        yield encoded(Begin(node, self._first, here))
         for name in sorted(here):
-            yield encoded(State(name, self._first, base[name]))
+            yield State(name, self._first, base[name])
         for number, (whole, homes) in sorted(self._rounds.items()):
             everyone = dict(homes) if number == self._first else whole.homes
-            yield encoded(whole._replace(homes=everyone, fresh=False))
-        yield from self._told.values()
-        self._lost[node] = max(self._rounds, default=-1)
+            yield whole._replace(homes=everyone, fresh=False)
+        # Last: until then, the node only collects, and these replace rounds that it got before.
+        yield Begin(node, self._first, here)

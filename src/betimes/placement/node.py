@@ -49,26 +49,39 @@ from betimes.placement.rounds import (
     Message,
     Reached,
     Round,
+    Said,
     State,
     Told,
 )
-
-Said = tuple[tuple[str, ...], Message]
-"""A message, and for whom it is."""
 
 
 class _Taken:
     """A round as a node knows it."""
 
-    def __init__(self, whole: Round, homes: dict[str, tuple[str, ...]], before: Any) -> None:
+    def __init__(
+        self, whole: Round, homes: dict[str, tuple[str, ...]], before: _Taken | None
+    ) -> None:
         self.whole = whole
         self.homes = homes
-        self.before: dict[str, tuple[str, ...]] = homes if before is None else before
+        self.before: dict[str, tuple[str, ...]] = homes if before is None else before.homes
         """Where stages lived in the round before."""
+        self.calm = self.before is homes and not whole.saved
+        """Whether everyone stays where they are."""
+        self._audiences: dict[str, tuple[str, ...]] = {}
+        if before is not None and before.homes is homes:
+            self._audiences = before._audiences
         self.saved = set[str]()
         """The stages whose states the driver got."""
         self.inputs: dict[int, Inputs] = {}
         """The input as stages read it; for time that passes, by level."""
+
+    def audience(self, name: str, readers: list[str], here: str) -> tuple[str, ...]:
+        """Who has to hear what a stage says: the homes of its readers, and the driver."""
+        known = self._audiences.get(name)
+        if known is None:
+            homes = {home for reader in readers for home in self.homes[reader]}
+            known = self._audiences[name] = (*sorted(homes - {here}), DRIVER)
+        return known
 
     def newcomers(self, stage: str) -> tuple[str, ...]:
         return tuple(home for home in self.homes[stage] if home not in self.before[stage])
@@ -129,7 +142,7 @@ class Node:
             done = [name for name in self.stages if self._next[name] == message.number]
             return [((DRIVER,), self._state(name, message.number)) for name in done]
         elif isinstance(message, Round):
-            self._early.setdefault(message.number, message)
+            self._expect(message)
         if self.name:
             self._note_rounds()
         return self._run()
@@ -146,12 +159,20 @@ class Node:
         for name in self._stays:
             self._next.setdefault(name, self._first)
 
+    def _expect(self, whole: Round) -> None:
+        """A round has come; what is said again to a node without a name says more than before."""
+        if whole.number not in self._early or not self.name:
+            self._early[whole.number] = whole
+
     def _note_rounds(self) -> None:
         """Rounds become known in their order, because each builds on the homes of the last."""
         while (whole := self._early.pop(self._after(), None)) is not None:
-            before, number = None if self._newest is None else self._newest.homes, whole.number
-            homes = before if whole.homes is None else whole.homes
-            assert homes is not None, "the first round that a node hears of says who lives where"
+            before, number = self._newest, whole.number
+            if whole.homes is None:
+                assert before is not None, "the first round of a node says who lives where"
+                homes = before.homes
+            else:
+                homes = whole.homes
             taken = self._newest = self._rounds[number] = _Taken(whole, homes, before)
             for name, here in homes.items():
                 comes = before is None or self.name in taken.newcomers(name)
@@ -199,7 +220,7 @@ class Node:
         said: list[Said] = []
         went = True
         while went:
-            here = sorted(self.stages, key=lambda name: (self._levels[name], name))
+            here = [name for name in self._levels if name in self.stages]  # lowest first
             went = sum(self._turn(name, said) for name in here) > 0  # each of them gets a turn
         oldest = self._oldest()
         self._rounds = {n: taken for n, taken in self._rounds.items() if n >= oldest}
@@ -216,6 +237,26 @@ class Node:
         taken = self._rounds.get(number)
         if taken is None:
             return False
+        if not taken.calm and self._moves(name, taken, said):
+            return True
+        stage, told = self.stages[name], self._told.setdefault(number, {})
+        for publisher in stage.reads:
+            if publisher not in told:
+                return False
+        news = told[name] = self._step(stage, taken, told)
+        self._next[name] = number + 1
+        if taken.homes[name][0] != self.name:
+            said.append(((DRIVER,), Reached(self.name, name, number)))
+            return True
+        standing = Standing.of(stage) if news.late or news.rejected else None
+        load = stage.load() if taken.whole.measured else None
+        spoken = Told(name, number, news, stage.clock, standing, load)
+        said.append((taken.audience(name, self._readers[name], self.name), spoken))
+        return True
+
+    def _moves(self, name: str, taken: _Taken, said: list[Said]) -> bool:
+        """Send the state of a stage to those who need it before it takes a round; let go of it."""
+        number = taken.whole.number
         new = taken.newcomers(name)
         if new and taken.before[name][0] == self.name and self._given.get(name) != number:
             self._given[name] = number
@@ -227,20 +268,7 @@ class Node:
         if leaves and number > self._stays.get(name, -1):
             self._leave(name, number)
             return True
-        stage, told = self.stages[name], self._told.setdefault(number, {})
-        if any(publisher not in told for publisher in stage.reads):
-            return False
-        news = told[name] = self._step(stage, taken, told)
-        self._next[name] = number + 1
-        if taken.homes[name][0] != self.name:
-            said.append(((DRIVER,), Reached(self.name, name, number)))
-            return True
-        homes = {home for reader in self._readers[name] for home in taken.homes[reader]}
-        aside = news.late or news.rejected
-        standing = Standing.of(stage) if aside else Standing(0, 0)
-        told_all = Told(name, number, news, stage.clock, standing, stage.load())
-        said.append(((*sorted(homes - {self.name}), DRIVER), told_all))
-        return True
+        return False
 
     def _leave(self, name: str, number: int) -> None:
         """A stage lives elsewhere from this round on; it may come back in a round that is known."""

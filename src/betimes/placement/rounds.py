@@ -18,10 +18,10 @@ takes the round, and the first one speaks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from betimes.engine.changes import Standing
@@ -61,6 +61,8 @@ class Round(NamedTuple):
     """Whether stages begin here, instead of resuming."""
     saved: bool
     """Whether the driver wants the states before this round, to build dead nodes again."""
+    measured: bool
+    """Whether stages tell what they have done since they were asked last."""
 
 
 class Told(NamedTuple):
@@ -70,8 +72,10 @@ class Told(NamedTuple):
     number: int
     news: News
     clock: int | None
-    standing: Standing
-    load: Load
+    standing: Standing | None
+    """If events were left out."""
+    load: Load | None
+    """If the round asks for it."""
 
 
 class State(NamedTuple):
@@ -107,32 +111,54 @@ class Reached(NamedTuple):
 
 
 Message = Round | Told | State | Ask | Begin | Reached
+Said = tuple[tuple[str, ...], Message]
+"""A message, and for whom it is."""
 _KINDS: tuple[type[Message], ...] = (Round, Told, State, Ask, Begin, Reached)
 
 
-def encoded(message: Message) -> bytes:
-    """A message as bytes."""
-    kind, fields = _KINDS.index(type(message)), list[Any](message)
+def encoded(messages: Sequence[Message]) -> bytes:
+    """Messages as bytes, together: most of them are a few numbers."""
+    return msgspec.msgpack.encode([(_KINDS.index(type(m)), *_plain(m)) for m in messages])
+
+
+def decoded(data: bytes) -> list[Message]:
+    """What `encoded` wrote."""
+    return [_whole(_KINDS[kind], fields) for kind, *fields in msgspec.msgpack.decode(data)]
+
+
+def bundled(said: Sequence[Said]) -> list[tuple[tuple[str, ...], bytes]]:
+    """What a node says, as bytes: one bundle for each audience."""
+    bundles: dict[tuple[str, ...], list[Message]] = {}
+    for audience, message in said:
+        bundles.setdefault(audience, []).append(message)
+    return [(audience, encoded(messages)) for audience, messages in bundles.items()]
+
+
+def _plain(message: Message) -> Sequence[Any]:
+    """Its fields as plain values."""
     if isinstance(message, Round):
         batch = message.batch
-        fields[4] = [batch.ts, batch.codes, batch.types, written(batch.payload)]
-    elif isinstance(message, Told):
-        fields[2] = message.news.to_bytes() if says(message.news) else _still(message.news)
-        fields[4], fields[5] = list(message.standing), list(astuple(message.load))
-    return dumps([kind, *fields], _WHAT)
+        columns = [batch.ts, batch.codes, batch.types, written(batch.payload)]
+        return message._replace(batch=dumps(columns, _WHAT))  # type: ignore[arg-type]
+    if isinstance(message, Told):
+        told = message.news.to_bytes() if says(message.news) else _still(message.news)
+        return message._replace(news=told)  # type: ignore[arg-type]
+    return message
 
 
-def decoded(data: bytes) -> Message:
-    """What `encoded` wrote."""
-    kind, *fields = loads(data, _WHAT)
-    if _KINDS[kind] is Round:
-        ts, codes, types, payload = fields[4]
+def _whole(kind: type[Message], fields: list[Any]) -> Message:
+    """The message that `_plain` took apart."""
+    if kind is Round:
+        ts, codes, types, payload = loads(fields[4], _WHAT)
         fields[4] = EventBatch(ts, codes, tuple(types), read(payload))
-    elif _KINDS[kind] is Told:
+        if fields[5] is not None:
+            fields[5] = {name: tuple(homes) for name, homes in fields[5].items()}
+    elif kind is Told:
         told = fields[2]
         fields[2] = News.from_bytes(told) if isinstance(told, bytes) else _of_still(told)
-        fields[4], fields[5] = Standing(*fields[4]), Load(*fields[5])
-    message: Message = _KINDS[kind](*fields)
+        fields[4] = None if fields[4] is None else Standing(*fields[4])
+        fields[5] = None if fields[5] is None else Load(**fields[5])
+    message: Message = kind(*fields)
     return message
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from betimes.engine import EngineOptions, Hierarchy
@@ -28,7 +28,7 @@ from betimes.model.hints import known_options
 from betimes.placement.driver import Placed
 from betimes.placement.homes import Homes
 from betimes.placement.node import Node
-from betimes.placement.rounds import DRIVER, Told, decoded, encoded
+from betimes.placement.rounds import DRIVER, Told, bundled, decoded
 from betimes.testing.virtual import VirtualTime
 
 _NETWORK = "network"
@@ -55,12 +55,13 @@ class _Host:
         self._handled: Counter[str] = Counter()
 
     def receive(self, data: bytes) -> list[tuple[str, Any]]:
-        said = []
-        for audience, message in self.node.receive(decoded(data)):
-            content = encoded(message)
-            said += [(_NETWORK, (self.name, to, content)) for to in audience]
+        said = [each for message in decoded(data) for each in self.node.receive(message)]
         self._cluster.worked(self.name, self._work())
-        return said
+        return [
+            (_NETWORK, (self.name, to, bundle))
+            for audience, bundle in bundled(said)
+            for to in audience
+        ]
 
     def _work(self) -> Counter[str]:
         """How many events each detector has handled since the last look, replays included."""
@@ -139,6 +140,8 @@ class VirtualCluster:
         self.names = tuple(names)
         self.ahead = _WITHOUT_END if ahead is None else ahead
         self.log_bytes = log_bytes
+        self.settles = False
+        """Detectors move when the test says so."""
         self.traffic: Counter[tuple[str, str]] = Counter()
         """Bytes that were sent over each link."""
         self.messages: Counter[tuple[str, str]] = Counter()
@@ -158,7 +161,7 @@ class VirtualCluster:
         self._seed = seed
         self._world: VirtualTime | None = None
         self.homes: Homes
-        self.again: Callable[[str], Iterator[bytes]]
+        self.again: Callable[[str], bytes]
         self._make: Callable[[], Node]
 
     @property
@@ -171,6 +174,10 @@ class VirtualCluster:
     @property
     def now(self) -> int:
         return self.world.now
+
+    def reading(self) -> float:
+        """What a clock shows on a node, in seconds."""
+        return self.world.reading / 1e6
 
     def begin(self, hierarchy: Hierarchy, make: Callable[[], Node]) -> None:
         """An engine has got this cluster."""
@@ -195,8 +202,7 @@ class VirtualCluster:
         self.world.at(self.now + noticed, lambda: self._revive(node))
 
     def _revive(self, node: str) -> None:
-        for message in self.again(node):
-            self.carry(DRIVER, node, message)
+        self.carry(DRIVER, node, self.again(node))
 
     # What a driver asks of a crew
 
@@ -231,9 +237,9 @@ class VirtualCluster:
                 self.world.send(to, message, sender=sender)
             return
         self._heard.append(message)
-        told = decoded(message)
-        if isinstance(told, Told):
-            self.spoken.setdefault((told.stage, told.number), self.now)
+        for told in decoded(message):
+            if isinstance(told, Told):
+                self.spoken.setdefault((told.stage, told.number), self.now)
 
     def worked(self, node: str, events: Counter[str]) -> None:
         """A node has handled events."""
@@ -256,5 +262,5 @@ def _(
     whole: Callable[[], SharedOrder],
     cores: int | None,
 ) -> Placed:
-    cluster.begin(hierarchy, lambda: Node(hierarchy, options, time=lambda: 0.0, cores=cores))
+    cluster.begin(hierarchy, lambda: Node(hierarchy, options, time=cluster.reading, cores=cores))
     return Placed(hierarchy, options, changes, cluster, whole=whole)

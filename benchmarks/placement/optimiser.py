@@ -1,6 +1,6 @@
-"""Who lives where: the optimiser against greedy and a solver: `python -m benchmarks.placement`.
+"""Who lives where: the optimiser against greedy and a solver; needs `pip install ortools`.
 
-Needs `pip install ortools`. Hierarchies are drawn at random: each detector reads from one to three
+Hierarchies are drawn at random: each detector reads from one to three
 of the layers just below it, traffic is log-normal, latencies between nodes differ, and nodes
 together have 15 % more capacity than detectors need. Costs are those of `Problem.cost`: less is
 better, and a gap of 1 % means 1 % more cost than the reference.
@@ -12,7 +12,6 @@ better, and a gap of 1 % means 1 % more cost than the reference.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import time
 from itertools import product
@@ -115,15 +114,8 @@ def line(name: str, costs: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller problems")
-    parser.add_argument("--small", type=int, default=8, help="how many small problems")
-    parser.add_argument("--large", type=int, default=1, help="how many large problems")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for CP-SAT, per large problem")
-    options = parser.parse_args()
+def show(*, small: int, large: int, minutes: float) -> None:
     optimise(drawn(8, 2, 0), seconds=None, iterations=1)  # compiles
-    small, large = (3, 0) if options.quick else (options.small, options.large)
     print("| problem | optimiser | greedy | CP-SAT | best | proven | gap | greedy's gap | s |")
     print("|---|---:|---:|---:|---:|---|---:|---:|---:|")
     for seed in range(small):
@@ -131,9 +123,5 @@ def main() -> None:
         costs = compare(drawn(detectors, 4, seed), seed, 120.0, again=False)
         print(line(f"{detectors} on 4", costs), flush=True)
     for seed in range(large):
-        costs = compare(drawn(480, 16, 100 + seed), seed, 60 * options.minutes, again=True)
+        costs = compare(drawn(480, 16, 100 + seed), seed, 60 * minutes, again=True)
         print(line("480 on 16", costs), flush=True)
-
-
-if __name__ == "__main__":
-    main()
