@@ -27,6 +27,7 @@ from betimes.model.duration import readable
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import known_options
+from betimes.model.message import MOST, Messages
 from betimes.model.spelling import text_of
 from betimes.model.texts import json_of, plain, struct_of
 
@@ -275,36 +276,31 @@ def _json(part: ChangePart | list[Change]) -> pa.Array[Any]:
 
 
 def _at_once(rows: list[Change]) -> pa.Table | None:
-    """Few rows in one call of Arrow's; None if their payloads do not look alike."""
+    """Few rows as one message; None if their payloads do not look alike."""
     if len(rows) >= _MANY:
         return None
-    first = rows[0].payload
-    names, kinds = (*first,), (*map(type, first.values()),)
-    for row in rows[1:]:
-        payload = row.payload
-        if (*payload,) != names or (*map(type, payload.values()),) != kinds:
-            return None
-    try:
-        row_type = _row_type(names, kinds)
-        whole: Any = None if row_type is None else pa.array([*map(astuple, rows)], row_type)
-    except (pa.ArrowInvalid, OverflowError):  # a number that is too large
+    payloads = [row.payload for row in rows]
+    shapes = {((*each,), (*map(type, each.values()),)) for each in payloads}
+    messages = _messages(*shapes.pop()) if len(shapes) == 1 else None
+    if messages is None:
         return None
-    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, Arrow cannot
-        return None
-    if whole is None:
-        return None
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(whole)])
+    columns: list[Any] = [*zip(*map(astuple, rows), strict=True)]
+    columns[_PAYLOAD : _PAYLOAD + 1] = zip(*(payload.values() for payload in payloads), strict=True)
+    return messages.table(columns)
 
 
 @lru_cache(maxsize=256)
-def _row_type(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.DataType | None:
-    """The type of rows whose payloads have these fields; None if Arrow has to look at values."""
+def _messages(names: tuple[Any, ...], kinds: tuple[type, ...]) -> Messages | None:
+    """What writes rows whose payloads have these fields; None if Arrow has to look at values."""
     if not names or not all(type(name) is str for name in names):
         return None
     if not _KINDS.keys() >= set(kinds):
         return None
-    fields = [pa.field(name, _KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
-    return pa.struct(list(_SCHEMA.set(_PAYLOAD, pa.field("payload", pa.struct(fields)))))
+    try:
+        fields = [pa.field(name, _KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, Arrow cannot
+        return None
+    return Messages(_SCHEMA.set(_PAYLOAD, pa.field("payload", pa.struct(fields))))
 
 
 def _columns(rows: list[Change]) -> list[pa.Array[Any]]:
@@ -357,11 +353,9 @@ def _causes(parts: tuple[ChangePart, ...]) -> pa.Array[Any]:
 
 
 _TEXT, _NUMBER = pa.string(), pa.int64()
-_KINDS: dict[type, pa.DataType] = {
-    int: _NUMBER, float: pa.float64(), str: _TEXT, bool: pa.bool_(),
-}  # fmt: skip
+_KINDS = {int: _NUMBER, float: pa.float64(), str: _TEXT, bool: pa.bool_()}
 """What Arrow takes Python's values for."""
-_MANY = 64
+_MANY = MOST + 1
 """From this many changes on, columns are faster than rows."""
 _SCHEMA = pa.schema(
     [
