@@ -75,7 +75,7 @@ from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.columns.runs import PartialMatches
 from betimes.model.arrays import in_arrays
 from betimes.model.batch import pick
-from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, ROW
+from betimes.ordering.kernel import BUFFERED, CLOCK, MEASURED, N_TYPE, ROLE, ROW
 from betimes.ordering.loop import Loop
 from betimes.ordering.slack import SlackPolicy
 from betimes.ordering.workspace import Workspace
@@ -104,10 +104,17 @@ def ordering(stream: EventBatch, batch: int) -> Part:
     loop = Loop(SlackPolicy.parse("largest"), HOUR, Workspace())
     taken = MEASURED | BUFFERED
     roles = [CLOCK if name == "X" else taken for name in stream.types]
-    types = np.array([roles, [0] * len(roles), [0] * len(roles)])
+    types = table_of(roles)
     parts = list(cut(stream, batch))
     heads = np.zeros(batch, np.int64)
     return lambda n: loop.run(types, parts[n].ts, parts[n].codes, heads[: len(parts[n].ts)])
+
+
+def table_of(roles: list[int]) -> Any:
+    """The table of types that the loop of the ordering unit takes."""
+    table = np.zeros((N_TYPE, len(roles)), np.int64)
+    table[ROLE] = roles
+    return table
 
 
 def matching(stream: EventBatch, batch: int) -> Part:
@@ -171,7 +178,7 @@ def detecting(stream: EventBatch, batch: int) -> dict[str, Part]:
     loop = Loop(SlackPolicy.parse("largest"), HOUR, Workspace())
     clock, taken = stream.types.index(BALL), MEASURED | BUFFERED
     roles = [taken | (CLOCK if code == clock else 0) for code in range(len(stream.types))]
-    types = np.array([roles, [0] * len(roles), [0] * len(roles)])
+    types = table_of(roles)
     heads = np.zeros(batch, np.int64)
     parts = list(cut(stream, batch))
     waiting: list[Event] = []
