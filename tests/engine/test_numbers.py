@@ -137,16 +137,21 @@ def test_rows_are_found_whatever_was_dropped(
         size = int(rng.integers(0, 300 if turn % 7 == 0 else 6))
         new = np.arange(row, row + step * size, step)
         row = int(new[-1]) + step if len(new) else row
-        room.put(new, np.tile(new, (N_EVENT, 1)), np.tile(new / 2, (2, 1)))
+        events: Any = np.tile(new, (N_EVENT, 1))
+        if turn % 2:  # written to where they will wait
+            spare_room = room.spare(size + turn)[:, :size]
+            spare_room[:] = events
+            events = spare_room
+        room.put(new - row, row, events, np.tile(new / 2, (2, 1)))
         held += new.tolist()
         taken = rng.permutation(held)[: rng.integers(0, 50)].astype(np.int64)
         # The unit also hands out what the pattern does not take.
         asked = rng.permutation([*taken.tolist(), *[row + 1000] * (turn % 2)]).astype(np.int64)
-        events, rows = room.take(asked, -asked)
+        found, rows = room.take(asked, -asked)
         assert sorted(rows.tolist()) == sorted(taken.tolist())
-        assert events.events[ARRIVAL].tolist() == rows.tolist()
-        assert events.events[AT].tolist() == (-rows).tolist()
-        assert events.values.tolist() == [(rows / 2).tolist()] * 2
+        assert found.events[ARRIVAL].tolist() == rows.tolist()
+        assert found.events[AT].tolist() == (-rows).tolist()
+        assert found.values.tolist() == [(rows / 2).tolist()] * 2
         held = [number for number in held if rng.random() < 0.8]
         room.trim(rng.permutation([*held, row + 1000]))
         assert len(room) <= max(2 * (len(held) + 1) + spare, len(held))

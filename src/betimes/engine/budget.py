@@ -54,11 +54,11 @@ class Budget:
         if self._budget is None or not self.due(before, now):
             return -1
         budget = self._budget // self.sharers
-        pieces = sorted((p for stage in stages for p in stage.tactic.history()), reverse=True)
-        if sum(size for _, size in pieces) <= budget:
+        pieces = [piece for stage in stages for piece in stage.tactic.history()]
+        if sum([size for _, size in pieces]) <= budget:
             return -1
         left = budget * _LEFT
-        for start, size in pieces:
+        for start, size in sorted(pieces, reverse=True):
             left -= size
             if left < 0:
                 return start

@@ -110,7 +110,7 @@ class Reporter:
         if len(inserted):
             inserted, final = _in_order(inserted, final)
             if final is not None:
-                open_.update(inserted.ids_of(np.flatnonzero(~final)))
+                open_.update(inserted.ids_of((~final).nonzero()[0]))
             yield self._part("insert", name, inserted, final)
         for outputs in (again, news.confirmed):
             if outputs is not None and len(outputs):

@@ -212,10 +212,9 @@ class SharedOrder:
         newest = int(ts[0]) if len(ts) == 1 else int(np.maximum.reduce(ts, initial=-1))
         if newest <= self._newest:
             return
-        sound = self._sound()
-        if newest > sound:
+        if all(newest > (s.clock or 0) + self._max_skew for s in self.stages.values()):
             # An event that is implausibly far ahead says nothing about the time.
-            newest = int(ts.max(initial=-1, where=ts <= sound))
+            newest = int(ts.max(initial=-1, where=ts <= self._sound()))
         self._newest = max(self._newest, newest)
 
     def _sound(self) -> int:

@@ -162,16 +162,15 @@ class OutputMaker:
         identities: Identities | None = None,
     ) -> Outputs:
         """The same as rows; perhaps somebody knows their identities."""
-        before, n = causes[0], 0
+        before, n = causes[0], -1
         numbers: list[int] = []
-        for cause in causes:
-            n = n + 1 if numbers and cause == before else 0
+        gone = False
+        for event, cause in zip(events, causes, strict=True):
+            n = n + 1 if cause == before else 0
             before = cause
             numbers.append(n)
-        if identities is None or any(
-            event.ts < cause[0] - self._retention
-            for event, cause in zip(events, causes, strict=True)
-        ):
+            gone |= event.ts < cause[0] - self._retention
+        if identities is None or gone:
             rows = zip(events, numbers, causes, codes, strict=True)
             bases = [self._digest(e, n, cause, keys[c]) for e, n, cause, c in rows]
             identities = words_of(bases), bases
@@ -229,7 +228,9 @@ class OutputMaker:
             except (TypeError, OverflowError) as error:
                 when = f"between {events.ts.min()} and {events.ts.max()}"
                 raise self._not_data(events.types[0], when, error) from error
-        rows = zip(events.rows(), n.tolist(), spelled(cause_places), codes.tolist(), strict=True)
+        # To spell places takes long, and only what tells old outputs apart needs more than times.
+        places = spelled(cause_places) if old.any() else [*zip(causes[0].tolist(), strict=True)]
+        rows = zip(events.rows(), n.tolist(), places, codes.tolist(), strict=True)
         return words_of([self._digest(event, n, at, keys[code]) for event, n, at, code in rows])
 
     def identify(

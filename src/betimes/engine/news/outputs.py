@@ -358,6 +358,8 @@ class Outputs(Sequence[Output]):
     @classmethod
     def concat(cls, parts: Sequence[Outputs]) -> Outputs:
         """All of them."""
+        if not parts:
+            return NO_OUTPUTS
         if len(parts) > 1:
             parts = [part for part in parts if len(part)]
         if len(parts) < 2:

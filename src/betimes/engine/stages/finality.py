@@ -73,32 +73,29 @@ class Finality:
         certain, counts = self.certain(), self._counts
         counts.made += len(outputs)
         if outputs.made_one_by_one:
+            times: Any = []
             for output in outputs.rows:
-                ts = output.event.ts
+                ts, cause = output.event.ts, output.cause[0]
+                times.append(cause)
                 counts.first_latency += max(output.detected_at - ts, 0)
-                self._dated_back = max(self._dated_back, output.cause[0] - ts)
-            causes = [output.cause[0] for output in outputs.rows]
-            if max(causes) <= certain:
-                self._note_final(outputs)
-                return None
-            final: Flags = np.array([cause <= certain for cause in causes])
+                self._dated_back = max(self._dated_back, cause - ts)
+            first, last = min(times), max(times)
         else:
             numbers = outputs.numbers
-            ts, cause = numbers[TS], numbers[CAUSE]
-            counts.first_latency += int(np.maximum(numbers[DETECTED] - ts, 0).sum())
-            self._dated_back = max(self._dated_back, int((cause - ts).max()))
-            final = cause <= certain
-            if final.all():
-                self._note_final(outputs)
-                return None
-        if final.any():
-            if outputs.made_one_by_one:
-                sure, outputs = outputs.caused_by(certain)
-                self._note_final(sure)
-            else:
-                self._note_final_columns(outputs.numbers.compress(final, axis=1))
-                outputs = outputs.pick(np.flatnonzero(~final))
-        self._reopen(outputs)
+            times = numbers[CAUSE]
+            counts.first_latency += int(np.maximum(numbers[DETECTED] - numbers[TS], 0).sum())
+            self._dated_back = max(self._dated_back, int((times - numbers[TS]).max()))
+            first, last = int(times.min()), int(times.max())
+        if last <= certain:
+            self._note_final(outputs)
+            return None
+        if first > certain:
+            self._stays_open(_Open(first, last, outputs))
+            return np.zeros(len(outputs), np.bool_)
+        sure, others = outputs.caused_by(certain)
+        self._note_final(sure)
+        self._reopen(others)
+        final: Flags = np.less_equal(times, certain)
         return final
 
     def _note_final(self, outputs: Outputs) -> None:
@@ -106,21 +103,17 @@ class Finality:
 
         What waited for the end of the stream settled with its last event.
         """
-        if not outputs.made_one_by_one:
-            self._note_final_columns(outputs.numbers)
-            return
         self._counts.finals += len(outputs)
+        if not outputs.made_one_by_one:
+            numbers = outputs.numbers
+            held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])
+            settled = np.maximum(numbers[DETECTED], held + numbers[SLACK])
+            self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())
+            return
         for output in outputs.rows:
             cause = output.cause[0]
-            held = 0 if cause == _NEVER else cause + output.slack
-            when = max(output.detected_at, held)
+            when = max(output.detected_at, 0 if cause == _NEVER else cause + output.slack)
             self._counts.final_latency += max(when - output.event.ts, 0)
-
-    def _note_final_columns(self, numbers: Ints) -> None:
-        self._counts.finals += numbers.shape[1]
-        held = np.where(numbers[CAUSE] == _NEVER, -numbers[SLACK], numbers[CAUSE])
-        settled = np.maximum(numbers[DETECTED], held + numbers[SLACK])
-        self._counts.final_latency += int(np.maximum(settled - numbers[TS], 0).sum())
 
     def withdraw(self, outputs: Outputs) -> None:
         """Outputs were taken back."""
@@ -142,18 +135,15 @@ class Finality:
         """The outputs that have become final since they were published."""
         if self.final_to < self.soonest:
             return NO_OUTPUTS
-        found, known = [], self._open
-        self._open = []
-        for each in known:
-            if each.first > self.final_to:
-                self._open.append(each)
-            elif each.last <= self.final_to:
-                found.append(each.outputs)
-            else:
-                final, others = each.outputs.caused_by(self.final_to)
+        known, final_to = self._open, self.final_to
+        self._open = [each for each in known if each.first > final_to]
+        self.soonest = min([each.first for each in self._open], default=_NEVER)
+        found = [each.outputs for each in known if each.last <= final_to]
+        for first, last, outputs in known:
+            if first <= final_to < last:
+                final, others = outputs.caused_by(final_to)
                 found.append(final)
                 self._reopen(others)
-        self.soonest = min((each.first for each in self._open), default=_NEVER)
         confirmed = Outputs.concat(found)
         if len(confirmed):
             self._note_final(confirmed)
@@ -197,8 +187,11 @@ class Finality:
             causes = [output.cause[0] for output in outputs.rows]
         else:
             causes = outputs.numbers[CAUSE].tolist()
-        self._open.append(_Open(min(causes), max(causes), outputs))
-        self.soonest = min(self.soonest, self._open[-1].first)
+        self._stays_open(_Open(min(causes), max(causes), outputs))
+
+    def _stays_open(self, more: _Open) -> None:
+        self._open.append(more)
+        self.soonest = min(self.soonest, more.first)
 
 
 def _without(outputs: Outputs, ids: set[str]) -> Outputs:

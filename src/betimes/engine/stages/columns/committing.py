@@ -5,6 +5,7 @@ Few outputs become rows, many become columns; both say the same.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,12 @@ class Committing:
     def __init__(self, setting: Setting, program: Program, store: Known, keys: Keys) -> None:
         pattern = setting.node.pattern
         assert pattern is not None
-        self._type, _ = pattern.shapes()["match"]
+        self._type, shape = pattern.shapes()["match"]
         self._outputs = setting.outputs
         self._program = program
         self._store = store
         self._keys = keys
-        self._shaper = Shaper(pattern, program)
+        self._shaper = Shaper(pattern, program, shape)
 
     def commit(self, matches: Ints, handled: Ints) -> Outputs:
         """The outputs of matches that these events completed."""
@@ -67,7 +68,8 @@ class Committing:
     def _few(self, matches: Ints, handled: Ints) -> Outputs:
         numbers, count = matches[kernel.EVENTS :], matches.shape[1]
         told = handled.take(matches[kernel.TOLD], axis=1)
-        codes = told[KEY].tolist()
+        each = told.tolist()
+        codes = each[KEY]
         shelf, identities = self._store.numbers(numbers), None
         plan = None if shelf is None else self._shaper.plan(shelf.schema)
         if shelf is not None and plan is not None and not plan.huge:
@@ -81,12 +83,14 @@ class Committing:
         else:
             every, steps = self._store.rows(numbers.T.ravel()), len(self._program.steps)
             bound = [every[low : low + steps] for low in range(0, len(every), steps)]
-            types = [each[-1].type for each in bound]
+            types = [match[-1].type for match in bound]
             events = [Event(self._type, b[-1].ts, self._shaper.payload(b)) for b in bound]
         seen = matches[kernel.NEWEST].tolist()
-        causes = [
-            self.place(each[TS], each[NUMBER], each[KEY], each[ARRIVAL]) for each in told.T.tolist()
-        ]
+        causes: list[Place]
+        if self._store.mixed:
+            causes = [*map(self.place, each[TS], each[NUMBER], codes, each[ARRIVAL])]
+        else:
+            causes = [*zip(each[TS], repeat(0), each[ARRIVAL])]
         if not self._program.uniform:
             types = self._tellers(told, matches[kernel.DUE]).spelled()
             for row, due in enumerate(matches[kernel.DUE].tolist()):

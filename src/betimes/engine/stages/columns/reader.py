@@ -114,11 +114,12 @@ class Reader:
         columns: EventBatch,
         at: Ints,
         event: Callable[[int], Event],
+        found: Ints,
     ) -> ColumnArrivals | None:
         """The same in one compiled loop if only types count and all keys are known; else None.
 
         `batch` are all events, `first` is the arrival of the first, and `on` says which types the
-        pattern takes.
+        pattern takes. `found` is room for events in the form that the compiled loop takes.
         """
         self.keys.drop()
         self.interned.drop()
@@ -133,8 +134,7 @@ class Reader:
         if by_type is None:
             return None
         steps, asked = by_type
-        count = len(columns.ts)
-        found, rows = np.empty((kernel.N_EVENT, count), np.int64), np.empty(count, np.int64)
+        rows = np.empty(len(columns.ts), np.int64)
         count = kernel.sort_out(
             plain(columns.ts), plain(columns.codes), at, first, keys, table, steps, asked, found,
             rows,

@@ -67,7 +67,8 @@ class PartialMatches:
     ) -> tuple[Ints, Ints]:
         """Handle events of some keys or of all; return the matches and the undo log.
 
-        The log has the states of keys that were touched for the first time under this stamp.
+        The log has the states of keys that were touched for the first time under this stamp. It is
+        good until the next call.
         """
         program = self.program
         last = events.shape[1] if end is None else end
@@ -126,7 +127,7 @@ class PartialMatches:
                 )
             self._grow()
         matches = self._matches[:, : counts[kernel.MATCHES]].copy()
-        return matches, self._undo[:, : counts[kernel.UNDONE]].copy()
+        return matches, self._undo[:, : counts[kernel.UNDONE]]
 
     def _grow(self) -> None:
         """Make the room that the loop asks for, and some spare room."""

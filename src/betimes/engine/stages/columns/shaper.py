@@ -16,6 +16,7 @@ from betimes.model.batch import EventBatch
 from betimes.model.event import Event
 from betimes.patterns import Pattern
 from betimes.patterns.compiled import Program
+from betimes.patterns.payloads import Shape
 
 
 class Plan(NamedTuple):
@@ -60,8 +61,9 @@ class Plan(NamedTuple):
 class Shaper:
     """Makes payloads from the events bound to each step."""
 
-    def __init__(self, pattern: Pattern, program: Program) -> None:
-        _, self._shape = pattern.shapes()["match"]
+    def __init__(self, pattern: Pattern, program: Program, shape: Shape) -> None:
+        """`shape` builds the payload of one match."""
+        self._shape = shape
         self._program = program
         takes = [step.takes for step in program.steps]
         self._names = [each[0][0] for each in takes] if all(len(t) == 1 for t in takes) else None

@@ -54,7 +54,7 @@ from betimes.patterns.compiled import Program
 from betimes.patterns.kernel import AT, EVENT, KEY, N_EVENT, NUMBER
 
 _start = attrgetter("start")
-SHORT = 512
+SHORT = 256
 """A segment with fewer events is continued by the next batch."""
 
 
@@ -121,7 +121,8 @@ class ColumnTactic:
         if self._program.by_type_alone and inputs.groups is None:
             whole = inputs.arrays()
             if isinstance(whole, ArrayBatch):
-                found = self._reader.sort_out(whole, inputs.first, on, columns, at, event)
+                room = self._waiting.spare(len(at))
+                found = self._reader.sort_out(whole, inputs.first, on, columns, at, event, room)
                 return found or self._reader.read(
                     Read(whole.take(inputs.rows(on)), inputs.among(on, sees), None),
                     columns, at, event,
@@ -149,7 +150,7 @@ class ColumnTactic:
             self._missing = row + len(arrivals.at)
         elif self._missing == END:
             self._missing = row
-        self._waiting.put(row + arrivals.wanted, found, arrivals.own)
+        self._waiting.put(arrivals.wanted, row, found, arrivals.own)
         self._runs.know(len(self._keys.values))
 
     def take(self, rows: Ints, ts: Ints, at: Ints) -> tuple[CodedEvents, Ints]:
@@ -328,12 +329,13 @@ class ColumnTactic:
 
     def _insert(self, late: CodedEvents) -> int:
         """Merge late events into their segments; return the first of these."""
-        starts = [segment.start for segment in self._segments]
-        at = np.array([bisect_right(starts, late.place(row)) - 1 for row in range(len(late))])
-        at = np.maximum(at, 0)
+        segments = self._segments
+        first = max(bisect_right(segments, late.place(0), key=_start) - 1, 0)
+        starts = [segment.start for segment in segments[first + 1 :]]
+        at = np.array([bisect_right(starts, late.place(row)) for row in range(len(late))])
         for number in np.unique(at).tolist():
-            self._segments[number].insert(late.pick(np.flatnonzero(at == number)), self._store)
-        return int(at.min())
+            segments[first + number].insert(late.pick(np.flatnonzero(at == number)), self._store)
+        return first
 
     def _publish(self, matches: Ints, handled: Ints, segment: ColumnSegment) -> Outputs:
         """The outputs of matches, without those whose payload cannot be made."""
@@ -382,11 +384,11 @@ class ColumnTactic:
 
     def history(self) -> list[tuple[int, int]]:
         each = self._store.weight_of_one()
-        return [(s.start[0], s.weight + each * s.events.shape[1]) for s in self._segments]
+        return [(s.start[0], s.weight + each * s.size) for s in self._segments]
 
     @property
     def remembered(self) -> int:
-        return sum(segment.events.shape[1] for segment in self._segments)
+        return sum(segment.size for segment in self._segments)
 
     def snapshots(self) -> tuple[int, int]:
         logs = [segment.undo for segment in self._segments]

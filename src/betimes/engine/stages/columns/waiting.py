@@ -60,6 +60,8 @@ class CodedRoom:
         self._values: Floats = np.empty((columns, _ROOM))
         self._low = self._high = 0
         """Where in the arrays those begin and end that wait."""
+        self._widest = 0
+        """As many events as came at once, when there was no room for them."""
 
     def __len__(self) -> int:
         return self._high - self._low
@@ -69,16 +71,31 @@ class CodedRoom:
         """All events that wait."""
         return self._events[:, self._low : self._high]
 
-    def put(self, rows: Ints, events: Ints, values: Floats) -> None:
-        """Keep events under these numbers."""
+    def spare(self, count: int) -> Ints:
+        """Room for this many events, behind those that wait: `put` finds them there."""
+        self._fit(count)
+        return self._events[:, self._high : self._high + count]
+
+    def put(self, rows: Ints, first: int, events: Ints, values: Floats) -> None:
+        """Keep events under these numbers, the first of which is 0 for the unit's number `first`.
+
+        What was written to the spare room is here already.
+        """
         count = len(rows)
-        if self._high + count > len(self._rows):
-            self._keep(slice(self._low, self._high), count)
+        if events.base is not self._events:
+            self._fit(count)
+            self._events[:, self._high : self._high + count] = events
         low, high = self._high, self._high + count
-        self._rows[low:high], self._events[:, low:high] = rows, events
+        np.add(rows, first, out=self._rows[low:high])
         if len(values):
             self._values[:, low:high] = values
         self._high = high
+
+    def _fit(self, count: int) -> None:
+        """Make room for this many more."""
+        if self._high + count > len(self._rows):
+            self._widest = max(self._widest, count)
+            self._keep(slice(self._low, self._high))
 
     def arrays(self) -> tuple[Ints, Ints, Floats, int, int]:
         """Rows, events and values, and where those begin and end that wait."""
@@ -110,16 +127,20 @@ class CodedRoom:
             index = known.searchsorted(held)
             # Clock events are held too, but do not wait here.
             index = index[known.take(index, mode="clip") == held] if len(known) else index[:0]
-            self._keep(self._low + index, 0)
+            self._keep(self._low + index)
 
-    def _keep(self, which: Ints | slice, more: int) -> None:
-        """Keep only these, and make room for more."""
+    def _keep(self, which: Ints | slice) -> None:
+        """Keep only these; make room if there is too little for the widest batch, or far too much.
+
+        Otherwise they move to the front: memory that nobody has touched before takes long to touch.
+        """
         rows, events, values = self._rows[which], self._events[:, which], self._values[:, which]
         count = len(rows)
-        room = 2 * (count + more) + _ROOM
-        self._rows = np.empty(room, np.int64)
-        self._events = np.empty((N_EVENT, room), np.int64)
-        self._values = np.empty((len(values), room))
+        room = 2 * (count + self._widest) + _ROOM
+        if not room <= 2 * len(self._rows) <= 8 * room:
+            self._rows = np.empty(room, np.int64)
+            self._events = np.empty((N_EVENT, room), np.int64)
+            self._values = np.empty((len(values), room))
         self._rows[:count], self._events[:, :count] = rows, events
         self._values[:, :count] = values
         self._low, self._high = 0, count
@@ -137,4 +158,4 @@ class CodedRoom:
         stored.require(count == len(rows), "some of what waits is missing")
         self._low = self._high = 0
         if kept is not None:
-            self.put(rows, *kept)
+            self.put(rows, 0, *kept)
