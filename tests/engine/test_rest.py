@@ -156,15 +156,19 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_the_unit_gets_what_came_during_a_rest_in_one_batch(fed: list[int]) -> None:
+def test_of_what_came_during_a_rest_the_unit_gets_what_moves_its_clock(fed: list[int]) -> None:
+    """The first shows the delays of what came before; the last says how far the clock is."""
     hierarchy = Hierarchy(clock="A")
     hierarchy.add(Count("found", every=1), on="B", emits="found", name="count")
     engine = Engine(hierarchy, attenuation=0.0)
-    for ts in range(10):
+    for ts in (0, 1, 0, 2, 5, 3, 9, 8):
         engine.feed(tick(ts, k=0))
     assert fed == [1, 1]
     assert engine.stats["count"].clock == 9
-    assert fed == [1, 1, 8]
+    assert fed == [1, 1, 1, 1]
+    engine.feed(tick(4, k=0))
+    assert engine.stats["count"].clock == 9
+    assert fed == [1, 1, 1, 1]
 
 
 def test_an_event_that_fits_no_step_of_a_pattern_is_no_clock_event() -> None:

@@ -18,7 +18,7 @@ from betimes.engine.hierarchy import Hierarchy
 from betimes.engine.load import Load, Span
 from betimes.engine.news.ledger import Ledger
 from betimes.engine.news.news import News
-from betimes.engine.news.wiring import news_for
+from betimes.engine.news.wiring import Wiring
 from betimes.engine.options import EngineOptions
 from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
@@ -154,10 +154,9 @@ class SharedOrder:
 
     def _pass_time(self, event: Event) -> None:
         """A gathered event moves clocks, and with them how far order is certain."""
-        told: dict[str, News] = {}
+        wiring = Wiring()
         for name, stage in self.stages.items():
-            since = min([told[n].may_change_from for n in stage.reads]) if stage.reads else None
-            told[name] = self._heard(name, stage.wait(event, since))
+            wiring.told[name] = self._heard(name, stage.wait(event, wiring.since(stage)))
 
     def _flush(self) -> None:
         """Let the stages have what was gathered, because somebody looks at them."""
@@ -188,10 +187,10 @@ class SharedOrder:
         self._arrived += count
         if gathered:
             self._gathered.clear()
-        told: dict[str, News] = {}
-        began = self._time()
+        wiring = Wiring()
+        told, news_for, began = wiring.told, wiring.news_for, self._time()
         for name, stage in self.stages.items():
-            heard = news_for(stage, inputs[name], told)
+            heard = news_for(stage, inputs[name])
             told[name] = self._heard(name, stage.step(*heard, first, blocks=blocks))
             began = stage.was_busy_since(began)
         self._note_newest(ts)
@@ -247,14 +246,15 @@ class SharedOrder:
     def finish(self, *, advance: bool) -> Parts:
         """The stream has ended: everything settles."""
         self._flush()
-        told: dict[str, News] = {}
+        wiring = Wiring()
+        told = wiring.told
         time = END if advance else self._newest
         nothing, last = self._from_nowhere(EventBatch.concat([])), self._arrived
         empty = Inputs(nothing, self._nobody(nothing), last)
         began = self._time()
         for name, stage in self.stages.items():
             arrivals = stage.arrivals(empty)
-            news = self._heard(name, stage.step(*news_for(stage, arrivals, told), last))
+            news = self._heard(name, stage.step(*wiring.news_for(stage, arrivals), last))
             told[name] = news.join(self._heard(name, stage.finish(last, time)))
             began = stage.was_busy_since(began)
         return self._reporter.report(told, self._standing)

@@ -28,7 +28,7 @@ from betimes.engine.budget import Budget
 from betimes.engine.changes import Standing
 from betimes.engine.news.ledger import Ledger
 from betimes.engine.news.news import News
-from betimes.engine.news.wiring import news_for
+from betimes.engine.news.wiring import Wiring
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.driver import Stage
 from betimes.engine.stored import StageState, check_rows
@@ -117,7 +117,7 @@ class Node:
         self._rounds: dict[int, _Taken] = {}
         self._early: dict[int, Round] = {}
         """Rounds that came before those that precede them."""
-        self._told: dict[int, dict[str, News]] = {}
+        self._wirings: dict[int, Wiring] = {}
         self._newest: _Taken | None = None
         self._stays: dict[str, int] = {}
         """Up to which round stages stay at least."""
@@ -134,7 +134,7 @@ class Node:
             self._begin_at(message)
         elif isinstance(message, Told):
             if message.number >= self._oldest():
-                told = self._told.setdefault(message.number, {})
+                told = self._wirings.setdefault(message.number, Wiring()).told
                 told.setdefault(message.stage, message.news)
         elif isinstance(message, State):
             self._adopt(message)
@@ -224,7 +224,7 @@ class Node:
             went = sum(self._turn(name, said) for name in here) > 0  # each of them gets a turn
         oldest = self._oldest()
         self._rounds = {n: taken for n, taken in self._rounds.items() if n >= oldest}
-        self._told = {n: told for n, told in self._told.items() if n >= oldest}
+        self._wirings = {n: each for n, each in self._wirings.items() if n >= oldest}
         return said
 
     def _oldest(self) -> int:
@@ -239,11 +239,11 @@ class Node:
             return False
         if not taken.calm and self._moves(name, taken, said):
             return True
-        stage, told = self.stages[name], self._told.setdefault(number, {})
+        stage, wiring = self.stages[name], self._wirings.setdefault(number, Wiring())
         for publisher in stage.reads:
-            if publisher not in told:
+            if publisher not in wiring.told:
                 return False
-        news = told[name] = self._step(stage, taken, told)
+        news = wiring.told[name] = self._step(stage, taken, wiring)
         self._next[name] = number + 1
         if taken.homes[name][0] != self.name:
             said.append(((DRIVER,), Reached(self.name, name, number)))
@@ -279,7 +279,7 @@ class Node:
         if comes:
             self._next[name] = min(comes)
 
-    def _step(self, stage: Stage, taken: _Taken, told: dict[str, News]) -> News:
+    def _step(self, stage: Stage, taken: _Taken, wiring: Wiring) -> News:
         """Let a stage take a round."""
         name, whole = stage.node.name, taken.whole
         if whole.attenuation is not None:
@@ -287,7 +287,7 @@ class Node:
         began = self._time()
         first = whole.first
         arrivals = stage.arrivals(self._inputs(taken, self._levels[name]))
-        news = self._complete(name, stage.step(*news_for(stage, arrivals, told), first))
+        news = self._complete(name, stage.step(*wiring.news_for(stage, arrivals), first))
         if whole.kind != END:
             count = len(whole.batch) if whole.kind == ARRIVE else 1 + self._depth
             self._budgets[name].look_after([stage], first, first + count)

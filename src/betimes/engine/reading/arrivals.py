@@ -22,7 +22,7 @@ class Arrivals:
     Clock events that the detector does not take are only columns.
     """
 
-    __slots__ = ("at", "batch", "below", "event", "events", "keys", "wanted")
+    __slots__ = ("_newest", "at", "batch", "below", "event", "events", "keys", "wanted")
 
     def __init__(
         self,
@@ -47,6 +47,15 @@ class Arrivals:
         """Turns any of the arrivals into an event."""
         self.below = below
         """Where outputs of other stages are among them, and these outputs."""
+        self._newest: int | None = None
+
+    @property
+    def newest(self) -> int:
+        """The largest time of any; stages that only need the clock share what arrives."""
+        if self._newest is None:
+            ts = self.batch.ts
+            self._newest = ts.item(0) if len(ts) == 1 else int(ts.max())
+        return self._newest
 
     @property
     def clock_only(self) -> bool:

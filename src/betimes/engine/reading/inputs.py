@@ -7,6 +7,7 @@ type of the batch, whether it is wanted. Events become Python objects when a det
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from betimes.engine.reading.arrivals import Arrivals
 from betimes.model.arrays import in_arrays
 from betimes.model.batch import EventBatch, in_rows, pick
 from betimes.model.coded import Coded
@@ -77,6 +79,27 @@ class Inputs:
                 known = part, self.first + rows
             self._known[mask] = known
         return known
+
+    def clock_only(self, mask: Mask) -> Arrivals:
+        """What arrives at a stage that takes nothing of the batch, but hears the wanted types.
+
+        Most upper stages only need the clock, and it is the same for them.
+        """
+        known: Arrivals | None = self._known.get((mask, "clock"))
+        if known is None:
+            part, at = self.columns(mask)
+            known = Arrivals(part, at, _NOTHING, [], None, self.event_at(at))
+            self._known[mask, "clock"] = known
+        return known
+
+    def event_at(self, at: Ints) -> Callable[[int], Event]:
+        """Makes events of arrivals, by their index among those with these numbers."""
+        batch, first = self.batch, self.first  # not `self`, which keeps what refers to this
+
+        def event(index: int) -> Event:
+            return batch[int(at[index]) - first]
+
+        return event
 
     def among(self, mask: Mask, others: Mask) -> Ints:
         """Where the wanted types are in the columns of `others`, which includes them."""

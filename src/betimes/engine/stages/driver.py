@@ -131,7 +131,7 @@ class Stage:
         elif arrivals.below is None:
             if not len(arrivals.at):
                 return self._nothing()
-            if arrivals.clock_only and self.rest.takes(arrivals.batch):
+            if arrivals.clock_only and self.rest.takes(arrivals):
                 self.finality.settled = max(self.finality.settled, self.rest.settled)
                 return self._settle(_SILENCE)
         told, unit, row = Telling(), self.unit, self._row
@@ -171,16 +171,16 @@ class Stage:
     def unit(self) -> OrderingUnit:
         """The ordering unit, with everything that has arrived."""
         rest = self.rest
-        if rest.aside:
-            self._row += sum(map(len, rest.aside))
-            self._outputs.path = Path(rest.wake())
+        if rest.moved:
+            self._row += rest.wake()
+            self._outputs.path = Path(rest.end)
         rest.disturb()
         return self._unit
 
     @property
     def clock(self) -> int | None:
         """Stream time; None before the first clock event."""
-        return self.rest.clock if self.rest.aside else self._unit.clock
+        return self.rest.clock if self.rest.moved else self._unit.clock
 
     def finish(self, last: int, time: int) -> News:
         """The stream has ended at this time: handle what is left; everything becomes final."""

@@ -6,8 +6,9 @@ waits like the others. Where a stream is cut makes no difference to a unit, so t
 spare it work:
 
 * *Put aside*: most upper stages wait for something to be found below. Until then, only clock events
-  arrive. They move the clock, and with it how far order is certain, and do nothing else. The unit
-  gets them in one batch before anybody looks at it.
+  arrive. They move the clock, and with it how far order is certain, and do nothing else. So the
+  unit gets two of them before anybody looks at it: the first one that moves the clock, which shows
+  the delays of what came before, and the one that moves it furthest.
 * *Gather*: in a live stream, events come one by one, and most of them only wait. As long as this is
   so for all stages, they are gathered before the first of them (`SharedOrder`), and become one
   batch with the event that ends the wait.
@@ -18,6 +19,7 @@ A detector with deadlines rests until one of them is due. A stage with observers
 from __future__ import annotations
 
 from betimes.engine.news.making import OutputMaker
+from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.stages.failures import Failures
 from betimes.engine.stages.finality import Finality
 from betimes.engine.stages.tactic import Setting, Tactic
@@ -25,9 +27,6 @@ from betimes.model.batch import EventBatch
 from betimes.model.event import TICK, Event
 from betimes.ordering import NEVER, OrderingUnit
 from betimes.ordering.step import NO_STILLNESS
-
-_MOST = 256
-"""The unit gets what was put aside at the latest after this many batches."""
 
 _TAKES, _MOVES, _HURRIES = 1, 2, 4
 """What an event does here, as bits: the detector takes it, it moves the clock, it cannot wait."""
@@ -37,8 +36,9 @@ class Rest:
     """Clock events that were put aside, and how far the clock has come with and without them."""
 
     __slots__ = (
-        "_ahead", "_allowed", "_by", "_failures", "_finality", "_limit", "_outputs", "_roles",
-        "_setting", "_slack", "_still", "_tactic", "_timed", "_unit", "_until", "aside", "clock",
+        "_ahead", "_allowed", "_by", "_failures", "_finality", "_first", "_furthest", "_limit",
+        "_outputs", "_roles", "_setting", "_slack", "_still", "_tactic", "_timed", "_unit",
+        "_until", "clock",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +59,10 @@ class Rest:
         self._allowed = allowed
         self._by = setting.node.by
         self._roles: dict[str, int] = {}
-        self.aside: list[EventBatch] = []
+        self._first: tuple[EventBatch, int] | None = None
+        """The first batch that was put aside and moves the clock, and the clock before it."""
+        self._furthest: EventBatch | None = None
+        """The batch that moves it furthest."""
         self.clock = NEVER
         self._slack = 0
         self._timed = False
@@ -85,20 +88,21 @@ class Rest:
 
     # Put aside
 
-    def takes(self, batch: EventBatch) -> bool:
+    def takes(self, arrivals: Arrivals) -> bool:
         """Whether clock events can be put aside; if so, they are."""
+        batch, clock = arrivals.batch, arrivals.newest
         self._limit = None
-        if not self._allowed or len(self.aside) == _MOST or TICK in batch.types:
+        if not self._allowed or TICK in batch.types:
             return False
-        ts = batch.ts
         until = self._ask() if self._until is None else self._until
-        clock = max(self.clock, ts.item(0) if len(ts) == 1 else int(ts.max()))
         if clock > until:
             return False
-        self.aside.append(batch)
-        self.clock = clock
+        if clock >= self.clock:
+            if self._first is None:
+                self._first = batch, self.clock
+            self._furthest, self.clock = batch, clock
         if self._timed:
-            self._tactic.let_pass(clock - self._still.hold)
+            self._tactic.let_pass(self.clock - self._still.hold)
         return True
 
     @property
@@ -106,10 +110,27 @@ class Rest:
         """Up to where order is certain; until something was learned, the newest instant is open."""
         return self.clock - max(self._slack, 1)
 
-    def wake(self) -> tuple[int, int]:
-        """Give the unit what was put aside; return clock and slack."""
-        aside, self.aside, self._until = self.aside, [], None
-        self._unit.order(EventBatch.concat(aside))
+    @property
+    def moved(self) -> bool:
+        """Whether something that moves the clock was put aside."""
+        return self._first is not None
+
+    def wake(self) -> int:
+        """Give the unit what moves its clock; return how many events that were."""
+        assert self._first is not None
+        assert self._furthest is not None
+        (batch, before), furthest = self._first, self._furthest
+        first, last = int((batch.ts >= before).argmax()), int(furthest.ts.argmax())
+        self._unit.order(batch.part(first, first + 1))
+        self._first = self._furthest = self._until = None
+        if furthest is batch and first == last:
+            return 1
+        self._unit.order(furthest.part(last, last + 1))
+        return 2
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Clock and slack now."""
         return self.clock, self._slack
 
     def disturb(self) -> None:

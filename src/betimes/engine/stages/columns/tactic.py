@@ -46,7 +46,6 @@ from betimes.engine.stages.tactic import (
     Told,
 )
 from betimes.model.arrays import ArrayBatch
-from betimes.model.event import Event
 from betimes.model.stored import Int, shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.patterns import PatternError
@@ -113,9 +112,7 @@ class ColumnTactic:
         on, sees = self._setting.masks(inputs.batch.types)
         columns, at = inputs.columns(sees)
 
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
+        event = inputs.event_at(at)
         if not any(on):
             return self._reader.nothing(columns, at, event)
         if self._program.by_type_alone and inputs.groups is None:

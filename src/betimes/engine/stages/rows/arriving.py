@@ -14,7 +14,7 @@ from betimes.engine.reading.arrivals import Arrivals
 from betimes.engine.reading.inputs import Inputs
 from betimes.engine.stages.from_below import FromBelow
 from betimes.engine.stages.rows.history import EventRows
-from betimes.engine.stages.tactic import NOTHING, Ints, Joined, Setting
+from betimes.engine.stages.tactic import Ints, Joined, Setting
 from betimes.engine.stages.waiting import WaitingRoom
 from betimes.model.batch import pick
 from betimes.model.coded import keys_of
@@ -33,28 +33,21 @@ class RowArrivals:
         self._setting = setting
         self._waiting = WaitingRoom(EventRows.nothing(), EventRows.join)
         self._below = FromBelow()
-        self._no_groups: list[Any] | None = [] if setting.grouped else None
+        self._has_keys = setting.node.by is not None or setting.grouped
 
     def read(self, inputs: Inputs) -> Arrivals:
         on, sees = self._setting.masks(inputs.batch.types)
-        part, at = inputs.columns(sees)
-
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
         if True not in on:
-            # Most upper stages only need the clock.
-            return Arrivals(part, at, NOTHING, [], self._keys([], self._no_groups), event)
+            return inputs.clock_only(sees)
+        part, at = inputs.columns(sees)
         events, groups = inputs.events(on), inputs.groups_of(on)
         keys = self._keys(events, None if groups is None else groups.spelled())
-        return Arrivals(part, at, inputs.among(on, sees), events, keys, event)
+        return Arrivals(part, at, inputs.among(on, sees), events, keys, inputs.event_at(at))
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
         made = dict(zip(joined.now.tolist(), joined.outputs.rows, strict=True))
         mine, events = list(made), [output.event for output in made.values()]
-        keys: list[Any] | None = None
-        if arrivals.keys is not None:
-            keys = [self._key(output) for output in made.values()]
+        keys = [self._key(output) for output in made.values()] if self._has_keys else None
         if len(arrivals.events):
             mine = joined.was[arrivals.wanted].tolist() + mine
             events = [*arrivals.events, *events]

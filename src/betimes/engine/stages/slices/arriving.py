@@ -75,10 +75,8 @@ class SlicesArriving:
             whole = inputs.part(on) if by and not has_column(part, by) else part
             codes = key_codes(node, self._keys, whole, inputs.groups_of(on))
 
-        def event(index: int) -> Event:
-            return inputs.batch[int(at[index]) - inputs.first]
-
-        return SliceArrivals(batch, at, inputs.among(on, sees), part, codes, event)
+        among, event = inputs.among(on, sees), inputs.event_at(at)
+        return SliceArrivals(batch, at, among, part, codes, event)
 
     def join(self, arrivals: Arrivals, joined: Joined) -> Arrivals:
         assert isinstance(arrivals, SliceArrivals)
