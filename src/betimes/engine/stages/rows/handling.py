@@ -99,17 +99,17 @@ class Handling:
         Only an event delayed by more than the slack can disturb the first `certain` events.
         """
         segments = self.history.segments
-        when, outputs = When(events), list[Output]()
+        when, outputs, count = When(events), list[Output](), len(events)
         self._begun = self.history.last
-        while start < len(events):
+        while start < count:
             speculative = start >= certain
             length = self._spacing.length(self.costs, speculative=speculative)
             room = length - segments[-1].size if segments else 0
             if room <= 0:
                 self._begin(events.place(start))
                 room = length
-            end = min(start + room, len(events) if speculative else certain)
-            whole = start == 0 and end == len(events)
+            end = min(start + room, count if speculative else certain)
+            whole = start == 0 and end == count
             part = events if whole else events.part(start, end)
             outputs += self._handle(part, segments[-1], when, start)
             start = end
@@ -124,16 +124,16 @@ class Handling:
         self, events: EventRows, segment: RowSegment, when: When, start: int
     ) -> list[Output]:
         """Handle events as part of the last segment; in the batch, they begin at `start`."""
-        known = len(segment.undo)
+        known, count = len(segment.undo), len(events)
         if segment.indexed:
             events.make()  # keys go back to it, so they will be asked for again
         time = self._setting.time
         began = time()
         made = self._run_forward(segment, events)
-        self.costs.note_run(time() - began, len(events), len(segment.undo) - known)
-        segment.extend(events)
-        self.history.last = events.place(len(events) - 1)
-        self._setting.counts.handled += len(events)
+        self.costs.note_run(time() - began, count, len(segment.undo) - known)
+        self.history.last = last = events.place(count - 1)
+        segment.extend(events, last)
+        self._setting.counts.handled += count
         if not made.rows:
             return []
         commit = self._commit_timed if self.timed else self._commit

@@ -262,15 +262,15 @@ class RowSegment(Weighed):
         """Whether any key has gone back to it."""
         return self._index is not None
 
-    def extend(self, columns: EventRows) -> None:
-        """Add events that follow all others."""
+    def extend(self, columns: EventRows, last: Place) -> None:
+        """Add events that follow all others, the last of which has this place."""
         self.kept = None
+        before, count = self._count, len(columns)
         if self._index is not None:
-            self._add(range(self._count, self._count + len(columns)), columns.keys)
+            self._add(range(before, before + count), columns.keys)
         self._parts.append(columns)
-        self._count += len(columns)
-        self.size += len(columns)
-        self.last = max(self.last, columns.place(len(columns) - 1))
+        self._count, self.size = before + count, self.size + count
+        self.last = max(self.last, last)
 
     @property
     def index(self) -> defaultdict[Any, list[int]]:
@@ -285,7 +285,8 @@ class RowSegment(Weighed):
 
     def rows(self, key: Any) -> list[int]:
         """The rows of a key's events, in order."""
-        return self.index.get(key, [])
+        index = self._index
+        return (self.index if index is None else index).get(key, [])
 
     def _add(self, rows: Iterable[int], keys: list[Any] | None) -> None:
         index = self.index

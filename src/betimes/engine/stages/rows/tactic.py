@@ -99,7 +99,7 @@ class RowTactic(RowArrivals):
         if not (len(events) or disturbed or handling.timed):
             handling.costs.note_batch(0, 0, 1)
             return
-        if events.rank is not None:
+        if events.rank is not None and len(events) > 1:
             events = events.sorted()
         behind = events.count_before(history.last)
         if behind:
@@ -200,7 +200,7 @@ def _read(state: dict[str, Any]) -> RowSegment:
     state = shaped(state, _Segment, "history")
     segment = RowSegment(state["start"])
     if state["columns"] is not None:
-        segment.extend(EventRows.resumed(state["columns"]))
+        segment.extend(EventRows.resumed(state["columns"]), state["last"])
     segment.last = state["last"]  # a deadline that has passed stands behind all events
     segment.undo = {key: ABSENT if absent else saved for key, absent, saved in state["undo"]}
     segment.outputs = {key: list(Outputs.resumed(made)) for key, made in state["outputs"]}
