@@ -1,4 +1,4 @@
-"""Transactions on several workers: `python -m benchmarks.transactions [paper|surface|real]`.
+"""Transactions on several workers: `python -m benchmarks.transactions [paper|surface|real|short]`.
 
 `paper`: the experiments of Brito, Fetzer, Sturzrehm and Felber (DEBS 2008), figures 3 to 7, in
 virtual time: 4 workers, tasks of 0 to 1 ms, events in order or shuffled by four filters. Only the
@@ -8,6 +8,8 @@ tasks and the work per message of the process that commits have a cost; the latt
 time, with the default predictor and with the best of all.
 
 `real`: the same with 2 worker processes that have started. Needs two idle cores.
+
+`short`: tasks that are too short to be sent, with workers=2 and with workers=1, in CPU time.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ SIZES = 0, 100, 200, 500, 1000
 FILTERS, FILTERING = 4, 100
 """Four filters, each of which takes so many microseconds, shuffle the events."""
 STATE = 20
-SURFACE = 10, 100, 1_000, 10_000
+SURFACE = 10, 100, 500, 1_000, 10_000
 RATES = 0.0, 0.01, 0.1, 0.2, 0.5, 1.0
 
 
@@ -284,10 +286,32 @@ def real(console: Console, options: argparse.Namespace) -> None:
             console.print("".join(f"{cell:>11}" for cell in cells))
 
 
+def short(console: Console, rounds: int, count: int = 20_000) -> None:
+    """What it costs to have workers that are of no use."""
+    table = Table("task", "conflicts", "workers=1, us", "workers=2, us", "speed-up")
+    for size in (0, 10):
+        for rate in (0.0, 0.2, 1.0):
+            events = touching(count, rate)
+            spent: dict[int, list[float]] = {1: [], 2: []}
+            for _ in range(rounds):
+                for workers, known in spent.items():
+                    operator = bt.transactional(Busy(size / 1e6), workers=workers)
+                    began = process_time()
+                    for _ in operator.run(events):
+                        pass
+                    known.append((process_time() - began) / count * 1e6)
+            one, two = min(spent[1]), min(spent[2])
+            table.add_row(
+                f"{size} us", f"{rate:.0%}", f"{one:.1f}", f"{two:.1f}", f"{one / two:.2f}"
+            )
+    console.print(table)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["paper", "surface", "real"])
+    parser.add_argument("what", nargs="?", choices=["paper", "surface", "real", "short"])
     parser.add_argument("--events", type=int, default=400, help="per run in virtual time")
+    parser.add_argument("--overhead", type=int, help="us per message, instead of measuring it")
     parser.add_argument("--seconds", type=float, default=4.0, help="of work per real run")
     parser.add_argument("--sizes", type=int, nargs="+", default=SURFACE, help="of real tasks, us")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="of real conflicts")
@@ -297,7 +321,7 @@ def main(arguments: list[str] | None = None) -> None:
     console = Console(width=110)
     what = options.what
     if what in (None, "paper", "surface"):
-        spent = round(overhead())
+        spent = round(overhead()) if options.overhead is None else options.overhead
         console.print(f"Work per transaction of the process that commits: {spent} us")
         runs: dict[str, Callable[[Console, int, int], None]] = {"paper": paper, "surface": surface}
         for name, run in runs.items():
@@ -305,6 +329,8 @@ def main(arguments: list[str] | None = None) -> None:
                 run(console, options.events, spent)
     if what in (None, "real"):
         real(console, options)
+    if what in (None, "short"):
+        short(console, max(options.rounds, 5))
 
 
 if __name__ == "__main__":

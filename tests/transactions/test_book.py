@@ -230,3 +230,16 @@ def test_a_late_event_that_touches_nothing_else_disturbs_nobody() -> None:
     list(run(book, execute))
     book.insert(entry_of(Event("e", 0, {"start": 5, "program": [("get", "b"), ("set", "b")]})))
     assert [entry.place[0] for entry in run(book, execute)] == [0]
+
+
+def test_transactions_that_find_the_same_keys_share_the_list() -> None:
+    def count(event: Event, state: Any) -> None:
+        state[event["k"]] = len(state)
+
+    book = Book()
+    for ts in range(60):
+        book.insert(entry_of(Event("e", ts, {"k": min(ts, 20)})))
+        list(run(book, count))
+    lists = [entry.record.reads[KEYS, None, None][0] for entry in book.entries if entry.record]
+    assert [len(found) for found in lists] == [*range(21), *[21] * 39]
+    assert len({id(found) for found in lists}) == 22

@@ -150,4 +150,7 @@ def test_a_predictor_that_was_asked_for_is_used_whatever_it_costs(
 ) -> None:
     world = World(here=1e-3, there=2e-3)
     executor = executor_in(world, monkeypatch, predictor="always")
+    assert (
+        executor.explain() == "in 2 worker processes: no transaction has run yet; predictor: always"
+    )
     assert world.feed(executor, 1_000) == {False: 0, True: 1_000}

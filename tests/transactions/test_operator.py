@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,6 +122,8 @@ def test_a_failure_is_named_with_what_was_read_and_does_not_count_while_it_may_v
     ("run", "message"),
     [
         (lambda _, state: state[[1]], r"state key that can be hashed, got \[1\]"),
+        (lambda _, state: state.add(math.nan), "state key that equals itself, got nan"),
+        (lambda _, state: (1, (math.nan,)) in state, r"equals itself, got \(1, \(nan,\)\)"),
         (lambda _, state: state.update(a=object()), "'a' is not data"),
         (lambda _, state: state["missing"], "KeyError: 'missing'"),
         (lambda _, state: [state.update(a="x"), state.add("a"), state["a"]], "add at state key"),
@@ -139,6 +142,20 @@ def test_a_failure_is_named_with_what_was_read_and_does_not_count_while_it_may_v
 def test_bad_operators_are_named(run: Any, message: str) -> None:
     with pytest.raises(bt.DetectorError, match=message):
         feed_one(run, [Event("e", 1)])
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [(5, "to return or yield events, got 5"), ({"a": 1}, "'run' to make Event objects, got 'a'")],
+)
+def test_what_is_no_event_is_named_alone_too(made: Any, message: str) -> None:
+    def run(_: Event, __: Any) -> Any:
+        return made
+
+    with pytest.raises(bt.DetectorError, match=message):
+        list(bt.transactional(run).run([Event("e", 1)]))
+    with pytest.raises(bt.EventError, match="expected Event objects, got 3"):
+        list(bt.transactional(run).run([3]))  # type: ignore[list-item]
 
 
 def test_a_value_that_is_changed_in_place_and_assigned_is_fine() -> None:
@@ -253,9 +270,16 @@ def test_on_commit_is_called_in_order_and_refused_in_a_hierarchy() -> None:
         ledger_of(count, on_commit=note)
 
 
+async def waits(_: Event, __: Any) -> None: ...
+
+
 @pytest.mark.parametrize(
-    "options", [{"execute": 3}, {"state": ("a", "a")}, {"state": (1,)}, {"on_commit": 3}], ids=str
-)
+    "options",
+    [
+        {"execute": 3}, {"execute": lambda _: None}, {"execute": waits}, {"state": ("a", "a")},
+        {"state": (1,)}, {"on_commit": 3},
+    ],
+)  # fmt: skip
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
     arguments = {"execute": execute, **options}
     with pytest.raises(bt.OptionError, match=next(iter(options))):
@@ -283,6 +307,18 @@ def test_statistics_tell_what_ran_again_and_which_key_was_the_reason() -> None:
     restored.restore(engine.checkpoint())
     restored.feed(Event("e", 6, {"v": 1}))
     assert restored.stats["tested"].parts["transactions"]["executions"] == 9
+
+
+def test_history_weighs_what_transactions_write() -> None:
+    def note(event: Event, state: Any) -> None:
+        state["seen"] = [*state.get("seen", []), *range(event["n"])]
+
+    weights = {}
+    for size in (1, 100):
+        engine = bt.Engine(ledger_of(note), attenuation=0, retention="1h")
+        engine.feed([Event("e", ts, {"n": size}) for ts in range(20)])
+        weights[size] = engine.stats["tested"].history_bytes
+    assert weights[100] - weights[1] > 20 * 50 * 8
 
 
 def test_check_detector_finds_operators_that_depend_on_something_else() -> None:

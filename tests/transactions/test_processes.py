@@ -235,6 +235,32 @@ def test_a_failure_in_a_worker_is_one_of_the_operator() -> None:
     assert [next(results).ts for _ in range(300)] == list(range(300)), "those before it come first"
 
 
+@pytest.mark.parametrize("predictor", ["static", "learned"])
+def test_keys_that_cannot_be_hashed_fail_where_they_are_used(predictor: Choice) -> None:
+    operator = bt.transactional(operators.count, workers=2, predictor=predictor)
+    hierarchy = bt.Hierarchy(clock="*")
+    hierarchy.add(operator, on="e", emits="made", name="tested")
+    engine = bt.Engine(hierarchy, attenuation=0, errors="skip")
+    stream = [Event("e", ts, {"account": [1] if ts % 9 == 4 else 0}) for ts in range(300)]
+    made = [change.payload["n"] for first in range(0, 300, 100)
+            for change in engine.feed(stream[first : first + 100])]  # fmt: skip
+    engine.finish()
+    assert (max(made), engine.stats["tested"].errors) == (267, 33)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "message"),
+    [
+        (lambda event, ahead: ahead // event.ts, r"of operator 'count' failed at .*ZeroDivision"),
+        (lambda _, __: "soon", r"to return True, False, None or a number of .*, got 'soon' for "),
+    ],
+)
+def test_a_predictor_that_fails_is_named(predictor: Choice, message: str) -> None:
+    operator = bt.transactional(operators.count, workers=2, predictor=predictor)
+    with pytest.raises(bt.DetectorError, match=message):
+        list(operator.run([Event("e", 0, {"account": ts}) for ts in range(300)]))
+
+
 def test_what_cannot_be_sent_is_refused_or_stays() -> None:
     def local(event: Event, state: Any) -> None:
         del event, state

@@ -143,13 +143,21 @@ def checked_value(value: Any, key: Any) -> Any:
 
 def checked_key(key: Any) -> Any:
     """A key for a state; refused if it cannot be one."""
-    if type(key) in _ATOMS:
+    kind = type(key)
+    if kind in _ATOMS and kind is not float:
         return key
     try:
         hash(key)
     except TypeError:
         raise StateError(
-            f"expected a state key that can be hashed, got {key!r} (a {type(key).__name__}); use "
+            f"expected a state key that can be hashed, got {key!r} (a {kind.__name__}); use "
             "text, a number or a tuple"
         ) from None
+    if not _is_itself(key):
+        raise StateError(f"expected a state key that equals itself, got {key!r}")
     return checked_value(key, key)
+
+
+def _is_itself(key: Any) -> bool:
+    """Whether it is not NaN, which nobody would find again, and has none inside."""
+    return all(map(_is_itself, key)) if type(key) is tuple else bool(key == key)

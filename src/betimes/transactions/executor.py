@@ -72,7 +72,7 @@ class Executor:
         self._execute = execute
         self._names = names
         self._choice = predictor
-        self._predictor = predictor_of(predictor, execute)
+        self._predictor = predictor_of(predictor, execute, name)
         self._timeout = timeout
         self._name = name
         self._time = time
@@ -90,12 +90,13 @@ class Executor:
         self._hindsight = Hindsight()
         self.conflicts: Counter[Key] = Counter()
         """How often each key was the reason that a transaction had to run again."""
-        self.work = dict.fromkeys(WORK, 0.0)
+        self.work: dict[str, float] = dict.fromkeys(WORK, 0)
         """What has been done; `worked` is seconds of executing, by all workers."""
 
     def _count(self, workers: Workers, cores: int | None) -> int:
         if isinstance(workers, int):
-            self._why = f"workers={workers}"
+            if workers == 1:
+                self._why = "workers=1"
             return workers
         if cores is None:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -228,7 +229,8 @@ class Executor:
 
     def explain(self) -> str:
         """Where transactions run, and why."""
-        there = self._crew is not None and self._contest.faster() is not False
+        asked = self._workers > 1 and self._choice != "adaptive"
+        there = asked or (self._crew is not None and self._contest.faster() is not False)
         kind = "threads" if self._threads else "worker processes"
         where = f"in {self._workers} {kind}" if there else "one after the other"
         said = f"{where}: {self._why}; predictor: {self._predictor!r}"

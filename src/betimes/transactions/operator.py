@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +13,7 @@ from betimes.engine.describe import Types, describe, type_names
 from betimes.engine.node import Node
 from betimes.model.detector import DescribedMaker, DetectorError
 from betimes.model.duration import Duration, microseconds
-from betimes.model.errors import OptionError
+from betimes.model.errors import EventError, OptionError
 from betimes.model.event import Event
 from betimes.model.hints import known_options
 from betimes.model.identity import fact
@@ -70,6 +71,16 @@ class Transactional:
             timeout=self.timeout, name=name, time=time, cores=cores, memos=memos,
         )  # fmt: skip
 
+    def explain(self) -> str:
+        """Where its transactions will run, with which predictor, and why, as known before the run.
+
+        >>> def count(event, state):
+        ...     state.add(event["account"])
+        >>> print(transactional(count, workers=1).explain())
+        one after the other: workers=1; predictor: static: account
+        """
+        return self.executor(self.name, perf_counter).explain()
+
     @property
     def may_run_ahead(self) -> bool:
         """Whether its transactions may run on a cluster, ahead of the engine.
@@ -84,6 +95,8 @@ class Transactional:
         try:
             for batch in _batches(events):
                 for number, event in batch:
+                    if type(event) is not Event:
+                        raise EventError(f"expected Event objects, got {event!r}")
                     book.insert(Entry((number, 0, 0), event))
                 ran = executor.run(None, book)
                 for entry in ran:
@@ -116,8 +129,14 @@ def _made(entry: Entry, name: str) -> list[Event]:
         error = record.error
         raise DetectorError(
             f"operator {name!r} failed at {entry.event!r}: {type(error).__name__}: {error}; it had "
-            f"read {record.seen()}"
+            f"read {record.seen() or 'nothing'}"
         ) from error
+    for event in record.made:
+        if type(event) is not Event:
+            raise DetectorError(
+                f"expected operator {name!r} to make Event objects, got {event!r}; yield "
+                "bt.Event(type, ts, payload)"
+            )
     return record.made
 
 
@@ -186,10 +205,7 @@ def transactional(
     >>> [event["is"] for event in transactional(pay).run(sorted(events, key=lambda e: e.ts))]
     [5, 6, 2]
     """
-    if not callable(execute):
-        raise OptionError(
-            f"expected a function execute(event, state), got {execute!r}; pass the function itself"
-        )
+    _check_execute(execute)
     names = () if state is None else (state,) if isinstance(state, str) else tuple(state)
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise OptionError(f"expected state to be different names, got state={state!r}")
@@ -201,6 +217,21 @@ def transactional(
         execute, names, on_commit, post_commit, predictor, checked_workers(workers, execute),
         _seconds(timeout),
     )  # fmt: skip
+
+
+def _check_execute(execute: Execute) -> None:
+    """Refuse what cannot be called with an event and a state."""
+    wanted = "expected a function execute(event, state)"
+    if not callable(execute):
+        raise OptionError(f"{wanted}, got {execute!r}; pass the function itself")
+    if inspect.iscoroutinefunction(execute) or inspect.isasyncgenfunction(execute):
+        raise OptionError(f"{wanted}, got {execute!r}, which is async; write it with plain def")
+    try:
+        inspect.signature(execute).bind(None, None)
+    except TypeError as error:
+        raise OptionError(f"{wanted}, got {execute!r}, which cannot take both: {error}") from None
+    except ValueError:
+        pass  # some built-in functions do not tell
 
 
 def _seconds(timeout: Duration | None) -> float | None:

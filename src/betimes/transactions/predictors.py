@@ -20,6 +20,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from betimes.model.detector import DetectorError
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
 from betimes.model.hints import did_you_mean
@@ -67,11 +68,24 @@ class Fixed:
 class Asked(Fixed):
     """The user's function of an event, and of how far ahead it is."""
 
-    def __init__(self, function: Callable[[Event, int], Verdict]) -> None:
+    def __init__(self, function: Callable[[Event, int], Verdict], name: str) -> None:
         self._function = function
+        self._name = name
 
     def verdict(self, event: Event, ahead: int) -> Verdict:
-        return self._function(event, ahead)
+        try:
+            said = self._function(event, ahead)
+        except Exception as error:
+            raise DetectorError(
+                f"the predictor {self!r} of {self._name} failed at {event!r}, {ahead} ahead: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if said is not None and not isinstance(said, bool | int):
+            raise DetectorError(
+                f"expected the predictor {self!r} of {self._name} to return True, False, None or "
+                f"a number of transactions, got {said!r} for {event!r}"
+            )
+        return said
 
     def __repr__(self) -> str:
         return getattr(self._function, "__name__", repr(self._function))
@@ -108,10 +122,20 @@ class Keyed(Fixed):
         self._name = name
 
     def keys(self, event: Event) -> Sequence[Any]:
-        return self._keys(event)
+        keys = self._keys(event)
+        # No state has keys that cannot be hashed, so nobody waits for them.
+        return keys if all(map(_can_be_hashed, keys)) else [*filter(_can_be_hashed, keys)]
 
     def __repr__(self) -> str:
         return self._name
+
+
+def _can_be_hashed(key: Any) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
 
 class Learned(Keyed):
@@ -305,12 +329,12 @@ def checked_predictor(choice: Choice) -> Choice:
     return choice
 
 
-def predictor_of(choice: Choice, execute: Execute) -> Predictor:
-    """A new predictor, as the user chose it."""
+def predictor_of(choice: Choice, execute: Execute, name: str = "the operator") -> Predictor:
+    """A new predictor, as the user chose it, for an operator that errors call by its name."""
     if isinstance(choice, Fixed):
         return choice
     if not isinstance(choice, str):
-        return Asked(choice)
+        return Asked(choice, name)
     if choice in ("always", "never"):
         return Fixed(choice == "always")
     if choice == "dynamic":

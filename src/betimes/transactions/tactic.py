@@ -15,7 +15,7 @@ from typing import Any
 
 from betimes.engine.news.outputs import Output, Outputs
 from betimes.engine.snapshots.segments import read_segments, write_segments
-from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event
+from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event, weight_of_state
 from betimes.engine.stages.rows.arriving import RowArrivals
 from betimes.engine.stages.rows.history import EventRows
 from betimes.engine.stages.rows.when import When
@@ -24,6 +24,7 @@ from betimes.engine.stages.tactic import END, Moment, Replay, Setting, Told
 from betimes.model.event import Event
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.transactions.book import Book, Entry
+from betimes.transactions.effects import is_mutable
 from betimes.transactions.foresight import Memos
 from betimes.transactions.pages import Page
 from betimes.transactions.tracked import Record
@@ -220,11 +221,17 @@ def _why(first: Entry | None, gone: list[tuple[Entry, int]]) -> str:
 
 
 def _weight(entries: list[Entry]) -> int:
-    """About how many bytes they take."""
+    """About how many bytes they take; what they have read is kept by those who wrote it."""
     one = entries[0]
     made = sum(len(entry.outputs) for entry in entries)
-    touched = 0 if one.record is None else len(one.record.reads) + len(one.record.writes)
-    return MADE * made + len(entries) * (ROW * (1 + touched) + weight_of_event(one.event))
+    touched, written = 0, 0
+    if one.record is not None:
+        touched = len(one.record.reads) + len(one.record.writes)
+        steps = (step for effect in one.record.writes.values() for step in effect)
+        written = sum(weight_of_state(operand) for _, *rest in steps for operand in rest
+                      if is_mutable(operand))  # fmt: skip
+    each = ROW * (1 + touched) + weight_of_event(one.event) + written
+    return MADE * made + len(entries) * each
 
 
 def _written(book: Book, page: Page) -> dict[str, Any]:

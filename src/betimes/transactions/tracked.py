@@ -260,6 +260,8 @@ def attempt(execute: Execute, event: Event, view: View, names: tuple[str, ...] =
             made = []
         elif type(made) is Event:
             made = [made]
+        elif not isinstance(made, Iterable):
+            raise TypeError(f"expected it to return or yield events, got {made!r}")
         else:
             made = list(made)
         notes.close()

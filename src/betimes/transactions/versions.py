@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any
 
 from betimes.engine.news.outputs import Place
@@ -105,6 +105,8 @@ class Versions:
     def __init__(self, base: Base | None = None) -> None:
         self.base: Base = base or {}
         self._chains: dict[Key, _Chain] = {}
+        self._listed: dict[Name, list[Any]] = {}
+        """The newest list of keys: most transactions find the same, and share it."""
 
     # Reading
 
@@ -126,7 +128,7 @@ class Versions:
         return leaves_it(chain.effects[before - 1])
 
     def keys(self, name: Name, place: Place) -> list[Any]:
-        """The keys of a state in the order in which they were created."""
+        """The keys of a state in the order in which they were created; nobody may change it."""
         base = self.base.get(name, {})
         born: list[tuple[Any, int, Any]] = []
         hidden: set[Any] = set()
@@ -139,7 +141,11 @@ class Versions:
             if birth is not None and there:
                 born.append((chain.places[birth], chain.orders[birth], chain.keys[birth]))
         born.sort(key=_BIRTH)  # no two were created at once, but keys cannot always be compared
-        return [key for key in base if key not in hidden] + [key for *_, key in born]
+        found = [key for key in base if key not in hidden] + [key for *_, key in born]
+        known = self._listed.setdefault(name, found)
+        if len(known) != len(found) or not all(map(is_, known, found)):
+            known = self._listed[name] = found
+        return known
 
     def _in_base(self, key: Key) -> Found:
         state = self.base.get(key[0])
