@@ -237,28 +237,29 @@ def test_a_failure_in_a_worker_is_one_of_the_operator() -> None:
 
 @pytest.mark.parametrize("predictor", ["static", "learned"])
 def test_keys_that_cannot_be_hashed_fail_where_they_are_used(predictor: Choice) -> None:
-    operator = bt.transactional(operators.count, workers=2, predictor=predictor)
-    hierarchy = bt.Hierarchy(clock="*")
-    hierarchy.add(operator, on="e", emits="made", name="tested")
-    engine = bt.Engine(hierarchy, attenuation=0, errors="skip")
+    processes = started(operators.count)
     stream = [Event("e", ts, {"account": [1] if ts % 9 == 4 else 0}) for ts in range(300)]
-    made = [change.payload["n"] for first in range(0, 300, 100)
-            for change in engine.feed(stream[first : first + 100])]  # fmt: skip
-    engine.finish()
-    assert (max(made), engine.stats["tested"].errors) == (267, 33)
+    book = ran_in(processes, stream, predictor)
+    results = [result_of(entry) for entry in book.entries]
+    failed = [result for result in results if type(result) is str]
+    assert (len(failed), len({*failed})) == (33, 1)
+    assert "state key that can be hashed, got [1]" in failed[0]
+    assert [made[0]["n"] for made in results if type(made) is list] == list(range(1, 268))
+    processes.pool.close()
 
 
 @pytest.mark.parametrize(
     ("predictor", "message"),
     [
-        (lambda event, ahead: ahead // event.ts, r"of operator 'count' failed at .*ZeroDivision"),
+        (lambda _, ahead: 1 // (ahead - ahead), r"of the operator failed at .*ZeroDivision"),
         (lambda _, __: "soon", r"to return True, False, None or a number of .*, got 'soon' for "),
     ],
 )
 def test_a_predictor_that_fails_is_named(predictor: Choice, message: str) -> None:
-    operator = bt.transactional(operators.count, workers=2, predictor=predictor)
+    processes = started(operators.count)
     with pytest.raises(bt.DetectorError, match=message):
-        list(operator.run([Event("e", 0, {"account": ts}) for ts in range(300)]))
+        ran_in(processes, accounts(60), predictor)
+    processes.pool.close()
 
 
 def test_what_cannot_be_sent_is_refused_or_stays() -> None:
