@@ -235,6 +235,21 @@ def test_equal_keys_are_listed_as_the_first_one_in_time_spells_them() -> None:
     assert fold(feed_one(keys, stream)) == oracle(hierarchy, stream)
 
 
+def test_popitem_takes_the_newest_key() -> None:
+    def swap(event: Event, state: Any) -> Event:
+        state[event["k"]] = event.ts
+        key, value = state.popitem()
+        state["kept"] = key
+        return Event("made", event.ts, {"took": (key, value), "keys": list(state)})
+
+    made = list(bt.transactional(swap).run([Event("e", ts, {"k": ts}) for ts in (5, 6)]))
+    assert [event.payload for event in made] == [
+        {"took": (5, 5), "keys": ["kept"]}, {"took": (6, 6), "keys": ["kept"]},
+    ]  # fmt: skip
+    with pytest.raises(bt.DetectorError, match="the state is empty"):
+        list(bt.transactional(lambda _, state: state.popitem()).run([Event("e", 1)]))
+
+
 def test_several_states_have_names() -> None:
     def limit(event: Event, state: Any) -> Event | None:
         state["limits"].setdefault("a", 5)

@@ -179,6 +179,13 @@ class State(MutableMapping[Any, Any]):
             raise KeyError(key)
         self._notes.write((self._name, checked_key(key)), (DELETE,))
 
+    def popitem(self) -> tuple[Any, Any]:
+        """The newest key, as of a dictionary."""
+        keys = self._notes.keys(self._name)
+        if not keys:
+            raise KeyError("popitem(): the state is empty")
+        return keys[-1], self.pop(keys[-1])
+
     def add(self, key: Any, number: Any = 1) -> None:
         """Add a number to a value, which is 0 if there is none."""
         self._write(key, ADD, number)
