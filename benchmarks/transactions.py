@@ -228,6 +228,14 @@ def surface(console: Console, count: int, spent: int) -> None:
                 cells.append(f"{speeds[0]:.2f} ({max(speeds):.2f})")
             table.add_row(f"{size:,} us", *cells)
         console.print(table)
+    for workers in (4, 32):
+        size, many = 500, 3 * count
+        coming = [(n * size // workers, event) for n, event in enumerate(touching(many, 0.0))]
+        spent_all = transact(touch, coming, workers=workers, overhead=spent, cost=Cost(size)).time
+        console.print(
+            f"{size} us, no conflicts, one event per {size // workers} us: "
+            f"{many * size / spent_all:.2f} with {workers} workers"
+        )
 
 
 class Busy:
@@ -321,8 +329,10 @@ def main(arguments: list[str] | None = None) -> None:
     console = Console(width=110)
     what = options.what
     if what in (None, "paper", "surface"):
-        spent = round(overhead()) if options.overhead is None else options.overhead
-        console.print(f"Work per transaction of the process that commits: {spent} us")
+        spent = options.overhead
+        if spent is None:
+            spent = round(overhead() / 2)  # two messages: an event that comes, a record that comes
+        console.print(f"Work per message of the process that commits: {spent} us")
         runs: dict[str, Callable[[Console, int, int], None]] = {"paper": paper, "surface": surface}
         for name, run in runs.items():
             if what in (None, name):
