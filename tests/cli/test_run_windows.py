@@ -70,6 +70,7 @@ def test_a_function_comes_from_a_module(tmp_path: Path) -> None:
         ('slide = "1s"', 'slide = "3s"', "expected slide to be at most the size of the window"),
         ('slide = "1s"', 'sliding = "1s"', "sliding: unknown key; did you mean 'slide'?"),
         ("max(value)", "maximum(value)", "the functions are avg, count"),
+        ('{ n = "count()", high = "max(value)" }', "{}", "expected aggregates by name, as in"),
         ('emits = "busy"', 'emits = "busy"\nfunction = "a:b"', "either the table aggregate or"),
         ("aggregate = {", 'function = "nowhere:f"\nx = {', "x: unknown key"),
     ],

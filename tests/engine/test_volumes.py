@@ -41,15 +41,21 @@ class Checking(VolumeWriter):
         return ref
 
 
+def small(patch: pytest.MonkeyPatch) -> None:
+    """Make even short streams have volumes."""
+    small_sizes(patch)
+    patch.setattr("betimes.model.volumes.LEAST", 200)
+    patch.setattr("betimes.engine.snapshots.pages.LENGTH", 3)
+    patch.setattr("betimes.engine.stages.columns.store._BLOCK", 3)
+    patch.setattr("betimes.engine.stages.columns.runs._BLOCK", 3)
+    patch.setattr("betimes.engine.engine.VolumeWriter", Checking)
+
+
 @pytest.fixture
 def _small() -> Iterator[None]:
     """Sizes at which even short streams have volumes."""
     with pytest.MonkeyPatch.context() as patch:
-        small_sizes(patch)
-        patch.setattr("betimes.model.volumes.LEAST", 200)
-        patch.setattr("betimes.engine.stages.columns.store._BLOCK", 3)
-        patch.setattr("betimes.engine.stages.columns.runs._BLOCK", 3)
-        patch.setattr("betimes.engine.engine.VolumeWriter", Checking)
+        small(patch)
         yield
 
 
@@ -87,6 +93,11 @@ def save(engine: Engine) -> bytes:
 @given(runs())
 @share(0.12)
 def test_restarts_from_volumes_do_not_show(case: Case, run: Run) -> None:
+    check_restarts(case, run)
+
+
+def check_restarts(case: Case, run: Run) -> None:
+    """The changes are the same, whether a run is restarted or not."""
     hierarchy = case.hierarchy(by=run.by, above=run.above, clock=run.clock, plain=True)
     unbroken = feed(run, hierarchy, restart=False)
     assert feed_apart(run, hierarchy) == unbroken
@@ -103,6 +114,10 @@ def stream(count: int, size: int, *, since: int = 0) -> Iterator[EventBatch]:
 
 @every_case
 def test_what_a_checkpoint_writes_follows_what_is_new(case: Case) -> None:
+    check_sizes(case)
+
+
+def check_sizes(case: Case) -> None:
     """With ten times the history, a checkpoint is hardly larger than after the same batches."""
     STORE.clear()
     engine = Engine(case.hierarchy(by="k", plain=True), retention="1h", snapshots=200, slack=1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -131,6 +132,20 @@ def test_an_event_that_cannot_be_added_is_left_out(
     made._nodes["tested"] = replace(made._nodes["tested"], tactic=RowTactic)
     in_order = [sorted(stream, key=lambda event: event.ts)]
     assert found == run(made, in_order, errors="skip")
+
+
+def test_what_no_float_can_hold_is_infinite() -> None:
+    made = hierarchy(bt.aggregate(mean="avg(v)", half="quantile(v, 0.5)"), bt.window(count=2), None)
+    values = [Event("A", 1, {"v": -(10**400)}), Event("A", 2, {"v": -(10**400)})]
+    assert run(made, [values[1:], values[:1]])[0] == oracle(made, values)
+    (change,) = bt.detect(values, made)
+    assert (change.payload["mean"], change.payload["half"]) == (-math.inf, -math.inf)
+
+
+def test_text_that_is_no_unicode_is_handed_on() -> None:
+    made = hierarchy(bt.aggregate(last="last(v)"), bt.window(count=1), None)
+    (change,) = bt.detect([Event("A", 1, {"v": "\ud800"})], made)
+    assert change.payload["last"] == "\ud800"
 
 
 def test_values_that_cannot_be_compared_are_an_error() -> None:

@@ -117,9 +117,16 @@ def test_what_lies_outside_its_window_is_an_error(operator: Any) -> None:
         run(operator)
 
 
-def test_a_function_that_returns_something_else_is_an_error() -> None:
+class Five:
+    def on_event(self, _event: Event) -> int:
+        return 5
+
+
+def test_an_operator_that_returns_something_else_is_an_error() -> None:
     with pytest.raises(DetectorError, match=r"a dictionary.*got a int"):
         run(lambda table: table.num_rows)
+    with pytest.raises(DetectorError, match=r"several events or None, got a int"):
+        run(Five)
     with pytest.raises(DetectorError, match=r"'window\.end'.*rename"):
         run(lambda table: {"window.end": table.num_rows})
 

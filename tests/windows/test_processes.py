@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,18 @@ def test_what_cannot_travel_is_refused_before_anything_starts() -> None:
         Hierarchy().add(
             bt.windowed(operator, SHAPE, instances=2, workers="inline"), on="A", emits="made"
         )
+
+
+class Holding(Steps):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+def test_the_attribute_that_cannot_travel_is_named() -> None:
+    detector = bt.windowed(Holding(), SHAPE, instances=2)
+    with pytest.raises(ShippingError, match=r"^tested cannot be sent .* its attribute 'lock' is"):
+        Hierarchy().add(detector, on="A", emits="made", name="tested")
 
 
 def size(table: Any) -> dict[str, Any]:

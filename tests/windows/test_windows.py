@@ -54,6 +54,32 @@ def test_order_does_not_show(
     assert fold(changes) == truth(shape, operator, stream, by)
 
 
+class Before:
+    """Passes on the value before."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def on_event(self, event: Event) -> Event:
+        made, self.last = Event("passed", event.ts, {"v": self.last}), event["v"]
+        return made
+
+
+def newest(table: Any) -> dict[str, Any]:
+    return {"v": table.column("v").to_pylist()[-1]}
+
+
+def test_a_correction_that_changes_only_the_kind_of_a_value_is_told() -> None:
+    made = Hierarchy(clock="A")
+    made.add(Before, on="A", emits="passed")
+    made.add(windowed(newest, window(time=10)), on="passed", emits="made")
+    values = {1: 1.0, 13: 5, 40: 5, 2: 1, 50: 5}
+    events = [Event("A", ts, {"v": v}) for ts, v in values.items()]
+    engine = Engine(made, attenuation=0)
+    changes = [change for event in events for change in engine.feed(event)]
+    assert fold([*changes, *engine.finish()]) == oracle(made, events)
+
+
 class Unless:
     """Passes events on, unless the one that they name has come before them."""
 

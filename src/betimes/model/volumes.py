@@ -195,10 +195,15 @@ class Ranges:
         self._ranges: list[Range] = []
 
     def write(
-        self, volumes: VolumeWriter, end: int, cut: Callable[[int, int], Any], what: str
+        self,
+        volumes: VolumeWriter,
+        end: int,
+        cut: Callable[[int, int], Any],
+        what: str,
+        first: int = 0,
     ) -> list[tuple[int, int, Ref]]:
-        """Write a table with this many rows; `cut` gives a range of them."""
-        low = self._ranges[-1].high if self._ranges else 0
+        """Write a table with the rows from `first` to before `end`; `cut` gives a range of them."""
+        low = self._ranges[-1].high if self._ranges else first
         while low + self._length <= end:
             self._ranges.append(Range(low, low + self._length))
             low += self._length
@@ -213,12 +218,12 @@ class Ranges:
         self, volumes: VolumeReader, written: list[tuple[int, int, Ref]], what: str
     ) -> Iterator[Any]:
         """What `write` has written, piece by piece."""
-        end = 0
-        for low, high, at in written:
+        end = written[0][0] if written else 0
+        for number, (low, high, at) in enumerate(written, start=1):
             require(low == end <= high, f"{what} has gaps")
             end = high
             state, kept = volumes.get(at, what)
-            if high - low >= self._length:  # else it is the rest, which still grows
+            if number < len(written) or high - low >= self._length:  # else the rest, which grows
                 self._ranges.append(Range(low, high))
                 self._ranges[-1].kept = kept
             yield state
@@ -234,6 +239,20 @@ class Ranges:
         count = sum(each.low < before for each in self._ranges)
         if count:
             self._ranges[:count] = [Range(0, self._ranges[count - 1].high)]
+
+    def cut_off(self, row: int) -> None:
+        """This row and all after it have changed."""
+        while self._ranges and self._ranges[-1].high > row:
+            self._ranges.pop()
+
+    def drop(self, before: int, changed: int) -> None:
+        """The rows before one are gone, and others before `changed` are not what they were."""
+        while self._ranges and self._ranges[0].high <= before:
+            del self._ranges[0]
+        for each in self._ranges:
+            if each.low >= max(before, changed):
+                break
+            each.low, each.kept = max(each.low, before), None
 
     def clear(self) -> None:
         """Everything has changed."""

@@ -29,9 +29,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from betimes.engine.news.outputs import Place
+from betimes.engine.snapshots.pages import Page, Pages
 from betimes.model.event import Event
 from betimes.transactions.effects import Effect, Found, Key, Name, same
-from betimes.transactions.pages import Page, Pages
 from betimes.transactions.tracked import HAS, KEYS, VALUE, Read, Record
 from betimes.transactions.versions import Versions
 from betimes.transactions.waiting import Waiting

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import Any
 
 from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.snapshots.pages import Page
 from betimes.engine.snapshots.segments import read_segments, write_segments
 from betimes.engine.snapshots.weights import MADE, ROW, weight_of_event, weight_of_state
 from betimes.engine.stages.rows.arriving import RowArrivals
@@ -26,7 +27,6 @@ from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.transactions.book import Book, Entry
 from betimes.transactions.effects import is_mutable
 from betimes.transactions.foresight import Memos
-from betimes.transactions.pages import Page
 from betimes.transactions.tracked import Record
 from betimes.transactions.versions import Versions
 

@@ -13,6 +13,7 @@ values.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import insort
 from collections.abc import Callable
@@ -82,7 +83,12 @@ def _only(state: State, _share: float) -> Any:
 
 
 def _mean(state: State, _share: float) -> Any:
-    return state[0] / state[1] if state[1] else None
+    if not state[1]:
+        return None
+    try:
+        return state[0] / state[1]
+    except OverflowError:  # an integer that no float can hold
+        return math.inf if state[0] > 0 else -math.inf
 
 
 def _quantile(state: State, share: float) -> Any:
@@ -92,7 +98,10 @@ def _quantile(state: State, share: float) -> Any:
     at = share * (len(state) - 1)
     low = int(at)
     high = min(low + 1, len(state) - 1)
-    return state[low] + (state[high] - state[low]) * (at - low)
+    try:
+        return state[low] + (state[high] - state[low]) * (at - low)
+    except OverflowError:
+        return math.inf if state[low] > 0 else -math.inf
 
 
 _FUNCTIONS: dict[str, tuple[State, Callable[[State, Any], None], Callable[[State, float], Any]]] = {

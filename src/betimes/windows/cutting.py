@@ -23,7 +23,7 @@ from betimes.model.stored import Int
 from betimes.patterns.conditions import Expression
 from betimes.windows.shapes import CountWindow, FreeWindow, GapWindow, TimeWindow, Window
 
-NO_GAP = "no gap ends it"
+NO_GAP = "no gap has ended it"
 END = 2**63 - 1
 """The deadline at which windows end that only the end of the stream can end."""
 
@@ -31,13 +31,13 @@ END = 2**63 - 1
 class Span(msgspec.Struct):
     """A window of one key, as far as it has been cut.
 
-    >>> span = Span(number=0, start=5, end=9, count=3)
+    >>> span = Span(0, start=5, end=9, count=3)
     >>> span.count, span.complete
     (3, True)
     """
 
-    number: int
-    """Windows of a key are numbered in the order in which they begin."""
+    _number: int
+    """Tells it from others, for cutters only: a late event may change the numbers of windows."""
     start: int
     """The time of its first event, or where a window of time begins."""
     end: int
@@ -81,13 +81,13 @@ class Cutter:
 
     def _begin(self, start: int, end: int, first: Event | None = None) -> Span:
         span = Span(self.begun, start, end, first=first)
-        self.open[span.number] = span
+        self.open[span._number] = span
         self.begun += 1
         return span
 
     def _close(self, spans: list[Span]) -> list[Span]:
         for span in spans:
-            del self.open[span.number]
+            del self.open[span._number]
         return spans
 
     def snapshot(self) -> Kept:

@@ -37,9 +37,9 @@ class WindowDetector:
         made: list[Event] = []
         # Those that end with this event are no longer open, but have to take it.
         begun, ended = self._cutter.take(event)
-        spans = {span.number: span for span in ended} | self._cutter.open
+        spans = {span._number: span for span in ended} | self._cutter.open
         for span in begun:
-            self._states[span.number] = self._operator.begin()
+            self._states[span._number] = self._operator.begin()
         for number, state in self._states.items():
             made += self._new(number, self._operator.take(state, event, spans[number]))
         for span in ended:
@@ -55,8 +55,8 @@ class WindowDetector:
         return made
 
     def _close(self, span: Span) -> list[Event]:
-        made = self._operator.close(self._states.pop(span.number), span)
-        return self._new(span.number, made)
+        made = self._operator.close(self._states.pop(span._number), span)
+        return self._new(span._number, made)
 
     def _new(self, window: int, made: Iterable[Event]) -> list[Event]:
         """What no other window has made."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from betimes.engine.news.outputs import Place
 from betimes.model.change import content
 from betimes.model.event import Event
-from betimes.windows.messages import MADE, Item, Message
+from betimes.windows.messages import Item
 
 Name = tuple[Any, ...]
 """What tells events apart that count: for those that count once, content and copy."""
@@ -111,7 +111,7 @@ class KeyMerger:
             now = min(makers.values(), key=lambda made: made.order) if makers else None
             if not makers:
                 self._makers.pop(name, None)
-            if known == now:
+            if known is now or (known is not None and now is not None and _same(known, now)):
                 continue
             if known is not None:
                 causes.add(known.order[0])
@@ -188,14 +188,6 @@ class Merger:
     def __init__(self, *, once: bool) -> None:
         self._once = once
         self.keys: dict[Any, KeyMerger] = {}
-
-    def everything(self) -> list[Message]:
-        """What each window has made, as instances would tell it."""
-        return [
-            (MADE, window, key, mine.first, 0, mine.items())
-            for key, merger in self.keys.items()
-            for window, mine in merger.known.items()
-        ]
 
     def key(self, key: Any) -> KeyMerger:
         found = self.keys.get(key)

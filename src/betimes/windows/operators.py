@@ -103,11 +103,19 @@ class PerWindow:
     def _within(self, result: Any, span: Span) -> Iterable[Event]:
         if result is None:
             return ()
-        made = [result] if isinstance(result, Event) else list(result)
+        made = [result] if isinstance(result, Event) else self._listed(result)
         for event in made:
             if isinstance(event, Event):  # what else it is, the engine says
                 check_within(event.ts, span, self._name)
         return made
+
+    def _listed(self, result: Any) -> list[Event]:
+        if isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):
+            return list(result)
+        raise DetectorError(
+            f"expected {self._name!r} to return an event, several events or None, got a "
+            f"{type(result).__name__}"
+        )
 
     def save(self, state: Any) -> Any:
         return self._states.take(state)

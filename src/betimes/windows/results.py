@@ -308,7 +308,7 @@ def _listed(values: list[Any]) -> Any:
     if len(types) == 1 and types <= _KEPT:
         try:
             return pa.array(values)
-        except (OverflowError, pa.ArrowInvalid):
+        except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
             pass  # an integer that is too large, or text that is no Unicode
     return Listed(values)
 

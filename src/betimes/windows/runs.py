@@ -16,12 +16,12 @@ however old they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from betimes.engine.news.comparing import made_again
-from betimes.engine.news.outputs import CAUSE, NO_OUTPUTS, Output, Outputs
+from betimes.engine.news.outputs import CAUSE, Output, Outputs
 from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.tactic import END, ColumnReplay, Ints, Moment, Setting, Told
@@ -33,6 +33,7 @@ from betimes.windows.kernel import cut_counts, cut_gaps, gather, needed
 from betimes.windows.operators import OperatorSpec
 from betimes.windows.results import Runs
 from betimes.windows.shapes import CountWindow, GapWindow
+from betimes.windows.standing import Mask, Standing
 from betimes.windows.taking import AggregateArrivals
 from betimes.windows.timeline import AT, KEY, PLAIN, TS
 
@@ -41,14 +42,6 @@ TYPE, POSITION, START = range(PLAIN, PLAIN + 3)
 
 _FEW = 64
 """So many events are not worth dropping."""
-
-
-class Made(NamedTuple):
-    """Outputs that were made together."""
-
-    outputs: Outputs
-    latest: int
-    """No cause of these, or of those before them, is later."""
 
 
 class RunTactic(AggregateArrivals):
@@ -70,7 +63,7 @@ class RunTactic(AggregateArrivals):
         """When the open session of each key ends."""
         self._stayed = 0
         """How many old events could not be dropped the last time."""
-        self._out: list[Made] = []
+        self._out = Standing()
 
     @property
     def next_due(self) -> int:
@@ -149,11 +142,11 @@ class RunTactic(AggregateArrivals):
         began, counts = self._setting.time(), self._setting.counts
         lowest = np.where(changed < END, changed + (self._gap > 0), END)
         runs = self._cut(codes, changed, newest, passed, lowest, moment)
-        old = self._take_out(codes, lowest)
+        old = self._taken_out(codes, lowest)
         self._setting.outputs.unmake(old)
         made = self._results.of_runs(runs, self._keys.values)
         if not len(old):
-            self._keep(made)
+            self._out.keep(made)
             if late:
                 counts.replays += len(late)
             if len(made):
@@ -163,13 +156,24 @@ class RunTactic(AggregateArrivals):
         replay = ColumnReplay(None, (int(changed.min()), 0, 0), moment.last, on_demand=True)
         replay.fresh, replay.gone = made.without(again), old.without(was)
         replay.why = [late.get(int(key), "late") for key in replay.gone.keys]
-        self._keep(old.pick(was))
-        self._keep(replay.fresh)
+        self._out.keep(old.pick(was))
+        self._out.keep(replay.fresh)
         replay.handled = len(runs.rows)
         counts.replays += len(late)
         counts.replayed += replay.handled
         counts.replaying += self._setting.time() - began
         yield replay
+
+    def _taken_out(self, codes: Ints, lowest: Ints) -> Outputs:
+        """The outputs of keys whose causes are at some times or later."""
+        bounds = np.full(len(self._keys.values), END, np.int64)
+        bounds[codes] = lowest
+
+        def is_mine(outputs: Outputs) -> Mask:
+            found: Mask = outputs.numbers[CAUSE] >= bounds[np.asarray(outputs.keys, np.int64)]
+            return found
+
+        return self._out.take_out(int(lowest.min()), is_mine)
 
     def _cut(
         self,
@@ -237,34 +241,6 @@ class RunTactic(AggregateArrivals):
                 ),
             )  # fmt: skip
 
-    # What is out
-
-    def _keep(self, made: Outputs) -> None:
-        if len(made):
-            before = self._out[-1].latest if self._out else -1
-            self._out.append(Made(made, max(before, int(made.numbers[CAUSE].max()))))
-
-    def _take_out(self, codes: Ints, lowest: Ints) -> Outputs:
-        """The outputs of keys whose causes are at some times or later."""
-        if not self._out or self._out[-1].latest < lowest.min():
-            return NO_OUTPUTS
-        bounds = np.full(len(self._keys.values), END, np.int64)
-        bounds[codes] = lowest
-        index, found, stay = len(self._out), [], []
-        while index and self._out[index - 1].latest >= lowest.min():
-            index -= 1
-            outputs = self._out[index].outputs
-            mine = outputs.numbers[CAUSE] >= bounds[np.asarray(outputs.keys, np.int64)]
-            if mine.any():
-                found.append(outputs.pick(np.flatnonzero(mine)))
-                outputs = outputs.pick(np.flatnonzero(~mine))
-            stay.append(outputs)
-        if found:
-            del self._out[index:]
-            for outputs in reversed(stay):
-                self._keep(outputs)
-        return Outputs.concat(found)
-
     # Memory
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
@@ -272,12 +248,7 @@ class RunTactic(AggregateArrivals):
         if before <= self._reach:
             return
         self._reach = before
-        old, self._out = self._out, []
-        for made in old:
-            gone = made.outputs.numbers[CAUSE] < before
-            if gone.any():
-                yield made.outputs.pick(np.flatnonzero(gone))
-            self._keep(made.outputs.pick(np.flatnonzero(~gone)) if gone.any() else made.outputs)
+        yield from self._out.forget(before)
         self._drop(before)
 
     def _drop(self, before: int) -> None:
@@ -297,21 +268,21 @@ class RunTactic(AggregateArrivals):
     # Checkpoints
 
     def outputs(self) -> Outputs:
-        return Outputs.concat([made.outputs for made in self._out])
+        return self._out.all()
 
-    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
         return self._arrivals_kept() | {
-            "timeline": self._timeline.state_of(),
+            "timeline": self._timeline.state_of(volumes),
             "types": self._types,
             "known": (self._dropped, self._deadlines),
-            "out": self.outputs().state_of(),
+            "out": self._out.state_of(volumes, settled, self._setting.what),
             "times": (self._passed, self._reach),
         }
 
-    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
         keys, what = len(self._keys.values), "the keys of windows"
-        self._timeline.resume(kept["timeline"], keys)
+        self._timeline.resume(kept["timeline"], volumes, keys)
         self._types = kept["types"]
         stored.indices(self._timeline.numbers[TYPE], len(self._types), "the types of events")
         self._dropped, self._deadlines = kept["known"]
@@ -320,4 +291,4 @@ class RunTactic(AggregateArrivals):
             stored.require(len(known) <= keys, f"{what} are not all there")
         self._know_keys()
         self._passed, self._reach = kept["times"]
-        self._keep(Outputs.resumed(kept["out"]))
+        self._out.resume(kept["out"], volumes, self._setting.what)

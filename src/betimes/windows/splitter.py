@@ -117,14 +117,14 @@ class Splitter:
         (urgent if self._urgent else normal).append(message)
         self.counts[message[0]] += 1
 
-    def supply(self, key: Any, entries: list[Entry], low: int, high: int, instance: int) -> None:
-        """Send an instance those of these events that it does not have."""
+    def supply(self, key: KeySplitter, low: int, high: int, instance: int) -> None:
+        """Send an instance those of these events of a key that it does not have."""
         bit = 1 << instance
-        for row in range(low, high):
-            entry = entries[row]
+        for entry in key.entries[low:high]:
             if not entry.sent & bit:
                 entry.sent |= bit
-                self.send(instance, (EVENT, self.revise(), key, entry.place, entry.event))
+                key.pages.touch(entry.place)
+                self.send(instance, (EVENT, self.revise(), key.key, entry.place, entry.event))
 
     def send_gone(self, key: Any, entry: Entry) -> None:
         """Tell those who have an event that it was taken back."""
@@ -160,17 +160,12 @@ class Splitter:
             found += key.everything_for(instance)
         return found
 
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data."""
-        keys = [key.state_of() for key in self.keys.values()]
-        return {
-            "ids": self._ids, "revision": self._revision, "loads": list(self._loads), "keys": keys,
-        }  # fmt: skip
+    def state_of(self) -> tuple[int, int, list[int]]:
+        """What no key has: how many windows and messages there were, and who has how many."""
+        return self._ids, self._revision, list(self._loads)
 
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` kept."""
-        self._ids, self._revision = kept["ids"], kept["revision"]
+    def resume(self, kept: tuple[int, int, list[int]]) -> None:
+        """Resume from what `state_of` kept; then the keys do."""
+        self._ids, self._revision, loads = kept
         require(type(self._revision) is int, "messages about windows have no numbers")
-        self._loads = list(kept["loads"])
-        for state in kept["keys"]:
-            self.key(state["key"]).resume(state)
+        self._loads = list(loads)

@@ -18,7 +18,6 @@ Nothing is sent while cutting: what to say follows from the windows before and a
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,10 @@ import msgspec
 
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Place
+from betimes.engine.snapshots.pages import Pages
+from betimes.engine.stages.tactic import END
 from betimes.model.event import Event
-from betimes.model.stored import require, shaped
-from betimes.windows.cutting import Kept, Span, cutter
+from betimes.windows.cutting import Span, cutter
 from betimes.windows.messages import ADD, CLOSE, DEL, EVENT, NOTCLOSE, OPEN, Closing, Message
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class KeySplitter:
         self.open: dict[int, Cut] = {}
         """The open ones, by the cutter's numbers."""
         self.saves = [Save(START, self.cutter.snapshot(), [])]
+        self.pages = Pages()
+        """Which of all this has changed since it was written (`betimes.windows.keeping`)."""
         self.last: Place = START
         """The last event or deadline that was cut."""
         self._reached = START  # `last` before this batch: what lands before it is late
@@ -108,6 +110,8 @@ class KeySplitter:
         """The arrival with which something was taken back in this batch."""
         self._arrivals: list[int] | None = None
         """The newest arrival along what changed in this batch, once somebody asks."""
+        self._new: list[Cut] = []
+        """The windows that have begun or ended since instances were told."""
         self._old: dict[Place, Cut] = {}
         """The windows that had begun since the snapshot, by where they began."""
 
@@ -117,8 +121,11 @@ class KeySplitter:
         """Take in events, in order; return how many of them land before what was cut."""
         behind = bisect_left(entries, self.last, key=_place)
         # It may have gone back in this batch: then there are others that are not cut, either.
-        follow = not self.entries or self.entries[-1].place < entries[0].place
+        newest = self.entries[-1].place if self.entries else START
+        follow = newest < entries[0].place
         self.entries += entries
+        for entry in entries:
+            self.pages.add(entry.place, last=entry.place > newest)
         if not follow:
             self.entries.sort(key=_place)
             self._splitter.counts["avoided"] += not behind
@@ -134,6 +141,7 @@ class KeySplitter:
             return self.failed.pop(place)
         entry = self.entries.pop(bisect_left(self.entries, place, key=_place))
         assert entry.place == place, f"no event of key {self.key!r} at {place}"
+        self.pages.remove(place)
         self._newest = max(self._newest, at)
         self._splitter.send_gone(self.key, entry)
         self._change(place)
@@ -155,13 +163,14 @@ class KeySplitter:
             # Without what was wrong before it, it may not fail any more.
             self._splitter.mend(self.key, failed)
             self.entries.append(self.failed.pop(failed))
+            self.pages.add(failed, last=False)
             self.entries.sort(key=_place)
         if place > self.last:
             return
         self.back = True
         self._splitter.counts["recoveries"] += 1
         while len(self.saves) > 1 and self.saves[-1].after >= place:
-            self.saves.pop()
+            self.pages.touch(self.saves.pop().after)
         save = self.saves[-1]
         self.cutter.restore(save.kept)
         self.last = save.after
@@ -197,6 +206,7 @@ class KeySplitter:
                 since += 1
             else:
                 self.failed[entry.place] = self.entries.pop(row)
+                self.pages.remove(entry.place)
                 splitter.send_gone(self.key, entry)
         if todo:
             splitter.costs.note_run(splitter.time() - began, todo, 0)
@@ -207,6 +217,7 @@ class KeySplitter:
         began = self._splitter.time()
         open_ = [self.open[number] for number in self.cutter.open]
         self.saves.append(Save(self.last, self.cutter.snapshot(), open_))
+        self.pages.touch(self.last)
         self._splitter.costs.note_snapshot(self._splitter.time() - began)
         self._splitter.counts["snapshots"] += 1
 
@@ -240,18 +251,20 @@ class KeySplitter:
         first: Place = (span.start, TIME, b"") if timed else entry.place
         cut = self._old.pop(first, None)
         if cut is None:
-            cut = Cut(span.number, first, span.start, span.end if timed else None)
+            cut = Cut(span._number, first, span.start, span.end if timed else None)
         cut.closing = None
         self.cuts.append(cut)
-        self.open[span.number] = cut
+        self._new.append(cut)
+        self.open[span._number] = cut
 
     def _end(self, span: Span, cause: Place) -> None:
-        cut = self.open.pop(span.number)
+        cut = self.open.pop(span._number)
         last = cause if cause[1] != TIME else (span.end, TIME, b"")
         if cause[1] == TIME and not self._splitter.timed:
             # Time has ended it, and its last event belongs to it.
             last = self.entries[bisect_left(self.entries, cause, key=_place) - 1].place
         cut.closing = Closing(last, cause, span.count, span.end, span.complete)
+        self._new.append(cut)
 
     # Telling
 
@@ -263,7 +276,7 @@ class KeySplitter:
         low = len(self.entries)
         if self.since is not None:
             low = bisect_left(self.entries, self.since, key=_place)
-        for cut in list(self._touched()):
+        for cut in self._touched():
             new = cut.id < 0
             if new and not self._is_later(cut, olds):
                 cut.id = splitter.next_id()
@@ -271,10 +284,12 @@ class KeySplitter:
                 self._open_at(cut)
             self._tell(cut, 0 if new else low)
         for cut in olds:
+            self.pages.touch(cut.first)
             splitter.send(cut.instance, (DEL, splitter.revise(), cut.id, self.key, cut.first))
             splitter.note_load(cut.instance, cut.told, None, deleted=True)
 
     def _open_at(self, cut: Cut) -> None:
+        self.pages.touch(cut.first)
         revision, bounds = self._splitter.revise(), (cut.start, cut.end)
         message = (OPEN, revision, cut.id, self.key, cut.first, bounds)
         self._splitter.send(cut.instance, message)
@@ -282,19 +297,18 @@ class KeySplitter:
     def rest(self) -> None:
         """A batch is done."""
         self.since, self.back, self._newest, self._arrivals = None, False, -1, None
-        self._reached = self.last
+        self.reached(self.last)
 
-    def _touched(self) -> Iterator[Cut]:
-        """The windows that may differ from what is known about them."""
-        since = self.since
-        for cut in self.cuts:
-            closing = cut.closing
-            if (
-                closing is not cut.told
-                or cut.id < 0
-                or (since is not None and (closing is None or closing.cause >= since))
-            ):
-                yield cut
+    def reached(self, place: Place) -> None:
+        """Everything up to a place was cut before the next batch."""
+        self.last = self._reached = place
+
+    def _touched(self) -> list[Cut]:
+        """The windows that may differ from what is known about them, in order."""
+        # What comes only goes to windows that are open, or were until something changed.
+        found = self._new if self.since is None else [*self._new, *self.open.values()]
+        self._new = []
+        return sorted({id(cut): cut for cut in found}.values(), key=lambda cut: cut.first)
 
     def _is_later(self, cut: Cut, olds: list[Cut]) -> bool:
         """Whether a new window is an old one that begins later; then it begins earlier now."""
@@ -303,6 +317,8 @@ class KeySplitter:
                 if cut.closing is not None and old.first > cut.closing.last:
                     return False
                 cut.id, cut.instance, cut.told = old.id, old.instance, old.told
+                self.pages.touch(cut.first)
+                self.pages.touch(old.first)
                 revision = self._splitter.revise()
                 self._splitter.send(cut.instance, (ADD, revision, cut.id, cut.first, cut.start))
                 del olds[row]
@@ -316,9 +332,10 @@ class KeySplitter:
             low = max(low, bisect_left(self.entries, cut.first, key=_place))
             if closing is not None:
                 high = bisect_right(self.entries, closing.last, key=_place)
-            splitter.supply(self.key, self.entries, low, high, cut.instance)
+            splitter.supply(self, low, high, cut.instance)
         if closing == cut.told:
             return
+        self.pages.touch(cut.first)
         splitter.note_load(cut.instance, cut.told, closing)
         if closing is None:
             splitter.send(cut.instance, (NOTCLOSE, splitter.revise(), cut.id))
@@ -352,9 +369,14 @@ class KeySplitter:
         if self.last[0] < before and self.saves[-1].after < self.last:
             self.save()
         keep = bisect_left(self.saves, before, key=lambda save: save.after[0]) - 1
-        del self.saves[: max(keep, 0)]
+        if keep > 0:
+            for save in self.saves[: keep + 1]:
+                self.pages.touch(save.after)
+            del self.saves[:keep]
         oldest = self.saves[0].after
         gone = [c for c in self.cuts if c.closing is not None and c.closing.cause <= oldest]
+        for cut in gone:
+            self.pages.touch(cut.first)
         if gone:
             self.cuts = [c for c in self.cuts if c.closing is None or c.closing.cause > oldest]
         need = min([oldest, *(cut.first for cut in self.cuts)])
@@ -365,8 +387,16 @@ class KeySplitter:
             for entry in self.entries[:low]:
                 sent |= entry.sent
             del self.entries[:low]
+            self.pages.forget(low, self.entries[0].place if self.entries else None)
             self._splitter.send_forget(self.key, need, gone, sent)
         return oldest
+
+    @property
+    def ripens(self) -> int:
+        """There is something to forget before this time."""
+        if len(self.saves) > 1:
+            return self.saves[1].after[0] + 1
+        return self.last[0] + 1 if self.last > self.saves[0].after else END
 
     @property
     def remembered(self) -> int:
@@ -380,37 +410,6 @@ class KeySplitter:
         return [(s.after[0], size) for s, size in zip(self.saves, sizes, strict=True)]
 
     # Checkpoints
-
-    def state_of(self) -> dict[str, Any]:
-        """Everything needed to resume elsewhere, as data."""
-        row = {id(cut): n for n, cut in enumerate(self.cuts)}
-        return {
-            "key": self.key,
-            "cutter": self.cutter.snapshot(),
-            "entries": [(e.place, e.event, e.at, e.sent) for e in self.entries],
-            "failed": [(e.place, e.event, e.at) for e in self.failed.values()],
-            "cuts": [_written(cut) for cut in self.cuts],
-            "open": [(number, row[id(cut)]) for number, cut in self.open.items()],
-            "saves": [(s.after, s.kept, [row[id(cut)] for cut in s.open]) for s in self.saves],
-            "last": self.last,
-        }
-
-    def resume(self, kept: dict[str, Any]) -> None:
-        """Resume from what `state_of` kept; instances are as they were."""
-        self.cutter.restore(shaped(kept["cutter"], Kept, "a cutter of windows"))
-        self.entries = [Entry(*entry) for entry in kept["entries"]]
-        require(all(type(entry.sent) is int for entry in self.entries), "who has an event is lost")
-        self.failed = {entry[0]: Entry(*entry) for entry in kept["failed"]}
-        self.cuts = [_read(cut) for cut in kept["cuts"]]
-        numbers = (number for cut in self.cuts for number in (cut.number, cut.id, cut.instance))
-        require(all(type(number) is int for number in numbers), "windows have no numbers")
-        self.open = {number: self.cuts[row] for number, row in kept["open"]}
-        require(self.open.keys() == self.cutter.open.keys(), "other windows are open than were cut")
-        self.saves = [Save(a, k, [self.cuts[row] for row in rows]) for a, k, rows in kept["saves"]]
-        for save in self.saves:
-            spans = shaped(save.kept, Kept, "a cutter of windows")[1]
-            require(len(spans) == len(save.open), "other windows were open than were cut")
-        self.last = self._reached = kept["last"]
 
     def everything_for(self, instance: int) -> list[Message]:
         """What an instance knows of this key."""
@@ -429,22 +428,13 @@ class KeySplitter:
         return found
 
     def tell_again(self) -> None:
-        """Tell everything to instances that know nothing."""
+        """Tell everything to instances that know nothing, which changes nothing here."""
+        kept = [page.kept for page in self.pages.all]
         for entry in self.entries:
             entry.sent = 0
         for cut in self.cuts:
             cut.told = None
             self._open_at(cut)
             self._tell(cut, 0)
-
-
-def _written(cut: Cut) -> tuple[Any, ...]:
-    closing = None if cut.closing is None else tuple(cut.closing)
-    return cut.number, cut.first, cut.start, cut.end, closing, cut.id, cut.instance
-
-
-def _read(kept: tuple[Any, ...]) -> Cut:
-    number, first, start, end, closing, window, instance = kept
-    ending = None if closing is None else Closing(*closing)
-    # After a batch, instances have been told everything.
-    return Cut(number, first, start, end, ending, window, instance, ending)
+        for page, where in zip(self.pages.all, kept, strict=True):
+            page.kept = where

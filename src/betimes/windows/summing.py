@@ -12,18 +12,20 @@ an output of another stage that is taken back. Only what has changed is publishe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from betimes.engine.news.comparing import made_again
-from betimes.engine.news.outputs import Output, Outputs
+from betimes.engine.news.outputs import CAUSE, Output, Outputs
 from betimes.engine.stages.slices.events import Slice
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
 from betimes.model.volumes import VolumeReader, VolumeWriter
 from betimes.windows.operators import OperatorSpec
 from betimes.windows.results import Due
 from betimes.windows.shapes import TimeWindow
+from betimes.windows.standing import Mask, Standing
 from betimes.windows.taking import AggregateArrivals, Changed
 from betimes.windows.timeline import KEY, TS
 
@@ -34,8 +36,8 @@ class AggregateTactic(AggregateArrivals):
     def __init__(self, window: TimeWindow, spec: OperatorSpec, setting: Setting) -> None:
         super().__init__(spec, setting)
         self._window = window
-        self._out: dict[int, Outputs] = {}
-        """What is out, by the end of the window."""
+        self._out = Standing()
+        """What is out; the time of a cause is the end of a window."""
 
     # Time
 
@@ -87,7 +89,7 @@ class AggregateTactic(AggregateArrivals):
         if ends:
             wanted = np.ones(len(self._keys.values), np.bool_)
             made = self._calculate(ends, wanted, since, moment)
-            self._keep(made)
+            self._out.keep(made)
             yield made
         self._taken_back = []
 
@@ -114,7 +116,7 @@ class AggregateTactic(AggregateArrivals):
             return
         wanted = np.zeros(len(self._keys.values), np.bool_)
         wanted[[key for _, key, _, _ in changed]] = True
-        old, stay = self._take_out(ends, wanted)
+        old = self._out.take_out(ends[0], partial(_is_of, ends, wanted))
         self._setting.outputs.unmake(old)
         made = self._calculate(ends, wanted, since, moment)
         again, was = made_again(old, made)
@@ -122,8 +124,8 @@ class AggregateTactic(AggregateArrivals):
         replay.fresh, replay.gone = made.without(again), old.without(was)
         why = {key: reason for _, key, _, reason in changed}
         replay.why = [why[int(key)] for key in replay.gone.keys]
-        for part in (stay, old.pick(was), replay.fresh):
-            self._keep(part)
+        self._out.keep(old.pick(was))
+        self._out.keep(replay.fresh)
         low, high = (
             self._timeline.numbers[TS]
             .searchsorted((ends[0] - self._window.size, ends[-1]))
@@ -146,51 +148,33 @@ class AggregateTactic(AggregateArrivals):
         )  # fmt: skip
         return self._results.of(due, self._keys.values)
 
-    # What is out
-
-    def _keep(self, made: Outputs) -> None:
-        """Remember outputs, by the ends of their windows."""
-        if not len(made):
-            return
-        ends = np.array([cause[0] for cause in made.causes], np.int64)
-        for end in np.unique(ends).tolist():
-            mine = made.pick(np.flatnonzero(ends == end))
-            known = self._out.get(end)
-            self._out[end] = mine if known is None else Outputs.concat([known, mine])
-
-    def _take_out(self, ends: list[int], wanted: Any) -> tuple[Outputs, Outputs]:
-        """The outputs of these windows, of the wanted keys and of the others."""
-        mine, others = [], []
-        for end in ends:
-            known = self._out.pop(end, None)
-            if known is not None:
-                is_wanted = wanted[np.asarray(known.keys, np.int64)]
-                mine.append(known.pick(np.flatnonzero(is_wanted)))
-                others.append(known.pick(np.flatnonzero(~is_wanted)))
-        return Outputs.concat(mine), Outputs.concat(others)
-
     # Memory
 
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
         self._reach = max(self._reach, before)
-        for end in sorted(end for end in self._out if end < before):
-            yield self._out.pop(end)
+        yield from self._out.forget(before)
         self._timeline.forget(min(before, self._passed + 1) - self._window.size)
 
     # Checkpoints
 
     def outputs(self) -> Outputs:
-        return Outputs.concat([self._out[end] for end in sorted(self._out)])
+        return self._out.all()
 
-    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
         return self._arrivals_kept() | {
-            "timeline": self._timeline.state_of(),
-            "out": [(end, self._out[end].state_of()) for end in sorted(self._out)],
+            "timeline": self._timeline.state_of(volumes),
+            "out": self._out.state_of(volumes, settled, self._setting.what),
             "times": (self._passed, self._reach),
         }
 
-    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
-        self._timeline.resume(kept["timeline"], len(self._keys.values))
-        self._out = {end: Outputs.resumed(written) for end, written in kept["out"]}
+        self._timeline.resume(kept["timeline"], volumes, len(self._keys.values))
+        self._out.resume(kept["out"], volumes, self._setting.what)
         self._passed, self._reach = kept["times"]
+
+
+def _is_of(ends: list[int], wanted: Mask, outputs: Outputs) -> Mask:
+    """Which outputs are of windows with these ends, and of wanted keys."""
+    found: Mask = np.isin(outputs.numbers[CAUSE], ends) & wanted[np.asarray(outputs.keys, np.int64)]
+    return found

@@ -4,10 +4,10 @@ A batch of events goes to the splitter, what the splitter has to say goes to the
 they make goes to the merger. When all have answered, the stage tells what has changed. So each part
 takes its own snapshots and goes back alone, and to the engine it is one detector.
 
-A checkpoint holds what the splitter has: events, windows, and how to go on cutting. After a restart
-the instances get all of it again. What they make is the same, so the outputs that are remembered
-are those. Instances that outlive the engine (`betimes.windows.chain`) do not; then a checkpoint
-also holds what the merger has.
+A checkpoint holds what the splitter has: events, windows, and how to go on cutting; what no longer
+changes is written once. After a restart the instances get all of it again. What they make is the
+same, so the outputs that are remembered are those. Instances that outlive the engine
+(`betimes.windows.chain`) do not; then a checkpoint also holds what the merger has.
 
 If the operator fails at an event, the splitter leaves the event out, as if it had never come, and
 cuts again; as for any detector, that counts only once nothing can change it.
@@ -16,11 +16,14 @@ cuts again; as for any detector, that counts only once nothing can change it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
 from betimes.engine.news.digests import encode
 from betimes.engine.news.outputs import TIME, Output, Outputs, Place
+from betimes.engine.snapshots.pages import Page
+from betimes.engine.snapshots.segments import read_segments
 from betimes.engine.snapshots.spacing import parse_snapshots
 from betimes.engine.snapshots.weights import ROW, weight_of_event
 from betimes.engine.stages.rows import RowArrivals
@@ -29,9 +32,10 @@ from betimes.engine.stages.runner import DetectorFailed
 from betimes.engine.stages.tactic import END, ColumnReplay, Moment, Setting, Told
 from betimes.model.change import content, spelled_cause
 from betimes.model.event import Event
-from betimes.model.volumes import VolumeReader, VolumeWriter
+from betimes.model.volumes import Ref, VolumeReader, VolumeWriter
+from betimes.windows.keeping import begins, between, page_of, rest_of, resume_key
 from betimes.windows.merging import Merger
-from betimes.windows.messages import FAILED, Message
+from betimes.windows.messages import FAILED, MADE, Message
 from betimes.windows.operators import OperatorSpec
 from betimes.windows.plan import Windowed
 from betimes.windows.schedules import parse_schedule
@@ -70,6 +74,9 @@ class WindowTactic(RowArrivals):
         self._due: list[tuple[int, bytes, int, Any]] = []
         """When time ends a window, and of which key; earliest first."""
         self._armed: dict[Any, int] = {}
+        self._ripe: list[tuple[int, int, Any]] = []
+        """When which key has something to forget; earliest first."""
+        self._ripens: dict[Any, int] = {}
         self._why: dict[Any, Why] = {}
         """The keys that changed in this batch before what they had handled."""
 
@@ -139,6 +146,7 @@ class WindowTactic(RowArrivals):
         for key in touched:
             splitter.key(key).rest()
             self._arm(splitter.key(key))
+            self._watch(splitter.key(key))
         self._why = {}
 
     def _take_in(self, events: EventRows) -> dict[Any, None]:
@@ -170,6 +178,7 @@ class WindowTactic(RowArrivals):
                     window, key, first, kept, items = message
                     touched[key] = None
                     self._merger.key(key).take(window, first, kept, items)
+                    splitter.key(key).pages.touch(first)
             # The latest first: without an earlier one, a later one may not fail any more.
             for (key, place), text in sorted(failed.items(), key=lambda f: f[0][1], reverse=True):
                 mine = splitter.key(key)
@@ -215,7 +224,7 @@ class WindowTactic(RowArrivals):
             todo: list[tuple[Place, int, Event]] = []
             mine = self._outputs.setdefault(key, {})
             for cause, events in merger.changes():
-                gone += self._compare(mine, cause, events, todo)
+                gone += self._compare(key, mine, cause, events, todo)
             self._setting.outputs.unmake(gone)
             new = [self._commit(key, mine, *made, moment) for made in todo]
             if gone:
@@ -232,6 +241,7 @@ class WindowTactic(RowArrivals):
 
     def _compare(
         self,
+        key: Any,
         mine: dict[Place, list[Output]],
         cause: Place,
         events: list[Event],
@@ -243,6 +253,8 @@ class WindowTactic(RowArrivals):
         todo += [(cause, n, event) for n, event in enumerate(events) if n not in stay]
         if stay:
             mine[cause] = list(stay.values())
+        if len(stay) < len(old):
+            self._splitter.key(key).pages.touch(cause)
         return [output for output in old if output.number not in stay]
 
     def _commit(
@@ -262,6 +274,7 @@ class WindowTactic(RowArrivals):
             output = maker.make(event, n, cause, "time", at, key)
         else:
             output = maker.make(event, n, cause, splitter.event(cause).type, known, key)
+        splitter.pages.touch(cause)
         here = mine.setdefault(cause, [])
         here.append(output)
         here.sort(key=lambda each: each.number)
@@ -269,8 +282,22 @@ class WindowTactic(RowArrivals):
 
     # Memory
 
+    def _watch(self, key: KeySplitter) -> None:
+        """Note when there is something to forget."""
+        ripens = key.ripens
+        if ripens < END and self._ripens.get(key.key) != ripens:
+            self._ripens[key.key] = ripens
+            heappush(self._ripe, (ripens, key.ordinal, key.key))
+
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
-        for key, splitter in self._splitter.keys.items():
+        ripe = []
+        while self._ripe and self._ripe[0][0] <= before:
+            ripens, _, key = heappop(self._ripe)
+            if self._ripens.get(key) == ripens:
+                del self._ripens[key]
+                ripe.append(key)
+        for key in ripe:
+            splitter = self._splitter.key(key)
             known = {cut.id for cut in splitter.cuts}
             settled = splitter.forget(before)
             left = {cut.id for cut in splitter.cuts}
@@ -279,7 +306,9 @@ class WindowTactic(RowArrivals):
                 del self._stuck[where]  # nothing repairs it any more
             mine = self._outputs.get(key, {})
             for cause in [cause for cause in mine if cause <= settled]:
+                splitter.pages.touch(cause)
                 yield mine.pop(cause)
+            self._watch(splitter)
         self.team.drop(self._splitter.parcels())
 
     def _earliest(self, key: KeySplitter) -> int:
@@ -322,40 +351,81 @@ class WindowTactic(RowArrivals):
     # Checkpoints
 
     def outputs(self) -> Outputs:
-        return Outputs.of(
-            [o for mine in self._outputs.values() for cause in sorted(mine) for o in mine[cause]]
-        )
+        each = [self._outputs.get(key, {}) for key in self._splitter.keys]
+        return Outputs.of([o for mine in each for cause in sorted(mine) for o in mine[cause]])
 
-    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:  # noqa: ARG002
+    def state_of(self, volumes: VolumeWriter, settled: int) -> dict[str, Any]:
         return self._arrivals_kept() | {
             "passed": self._passed,
             "splitter": self._splitter.state_of(),
-            "merger": [(key, merger.state_of()) for key, merger in self._merger.keys.items()],
-            "made": self._merger.everything() if self.team.stays else [],
-            "stuck": self.team.stuck or {},
-            "outputs": [
-                (key, Outputs.of([o for cause in sorted(mine) for o in mine[cause]]).state_of())
-                for key, mine in self._outputs.items()
+            "keys": [
+                (
+                    key,
+                    rest_of(splitter),
+                    self._merger.key(key).state_of(),
+                    self._written(splitter, volumes, settled),
+                )
+                for key, splitter in self._splitter.keys.items()
             ],
+            "stuck": self.team.stuck or {},
         }
 
-    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:  # noqa: ARG002
+    def _written(self, splitter: KeySplitter, volumes: VolumeWriter, settled: int) -> list[Ref]:
+        """The pages of a key, with what is out and, if nobody can tell it again, what was made."""
+        mine, made = self._outputs.get(splitter.key, {}), self._merger.key(splitter.key).known
+        causes, stays = sorted(mine), self.team.stays
+
+        def written(page: Page, low: Place | None, high: Place | None) -> Any:
+            here = between(causes, lambda cause: cause, low, high)
+            cuts = between(splitter.cuts, begins, low, high) if stays else []
+            return (
+                page.start,
+                page_of(splitter, low, high, sent=stays),
+                Outputs.of([o for cause in here for o in mine[cause]]).state_of(),
+                [(c.id, made[c.id].first, made[c.id].items()) for c in cuts if c.id in made],
+            )
+
+        refs = []
+        for page, low, high in splitter.pages.borders():
+            done = high is not None and high[0] <= settled
+            state = partial(written, page, low, high)
+            refs.append(volumes.put(page, state, self._setting.what, done=done))
+        return refs
+
+    def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
         self._passed = kept["passed"]
         self._splitter.resume(kept["splitter"])
-        for key in self._splitter.keys.values():
-            self._arm(key)
-        for key, state in kept["merger"]:
-            self._merger.key(key).resume(state)
+        told: list[Message] = []
+        for key, rest, merged, refs in kept["keys"]:
+            self._resume_key(key, rest, refs, volumes, told)
+            self._merger.key(key).resume(merged)
         if self.team.stuck is not None:
             self.team.stuck.update(kept["stuck"])
             self._stuck = _where(self.team.stuck)
-        told = kept["made"] if self.team.stays else self.team.deliver(self._splitter.everything())
+        if not self.team.stays:
+            told += self.team.deliver(self._splitter.everything())
         self._rebuild(told)
-        for key, written in kept["outputs"]:
-            mine = self._outputs.setdefault(key, {})
-            for output in Outputs.resumed(written):
+
+    def _resume_key(
+        self, key: Any, rest: Any, refs: list[Ref], volumes: VolumeReader, told: list[Message]
+    ) -> None:
+        splitter, mine, pages = self._splitter.key(key), dict[Place, list[Output]](), []
+
+        def read(state: Any) -> Page:
+            start, page, outputs, made = state
+            pages.append(page)
+            for output in Outputs.resumed(outputs):
                 mine.setdefault(output.cause, []).append(output)
+            told.extend((MADE, window, key, first, 0, items) for window, first, items in made)
+            return Page(start, len(page[0]))
+
+        splitter.pages.all = read_segments(refs, volumes, read, self._setting.what)
+        resume_key(splitter, rest, pages)
+        if mine:
+            self._outputs[key] = mine
+        self._arm(splitter)
+        self._watch(splitter)
 
     def _rebuild(self, told: Iterable[Message]) -> None:
         """The merger hears again what is out already."""

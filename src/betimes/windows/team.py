@@ -160,4 +160,5 @@ def _no_answer(told: Iterable[Message]) -> None:
 
 def check_travels(recruit: Recruit) -> None:
     """Refuse an operator that cannot be sent to other processes, and name the part."""
+    packed(recruit.spec.given, recruit.spec.name)
     packed(recruit, recruit.spec.name)

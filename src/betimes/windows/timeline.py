@@ -7,7 +7,6 @@ late event costs as much as came since. What is no longer needed is dropped from
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,16 @@ import numpy.typing as npt
 from betimes.engine.news.outputs import Place
 from betimes.engine.stages.handed import in_order
 from betimes.model import stored
+from betimes.model.volumes import Ranges, Ref, VolumeReader, VolumeWriter
 
 Ints = npt.NDArray[np.int64]
 
 NOTHING: Ints = np.empty(0, np.int64)
 TS, ARRIVAL, AT, KEY = range(4)
 """Rows of the numbers: the place of an event, when it was handed out, and its key."""
+_LENGTH = 2048
+"""How many events are written together."""
+_WHAT = "the events of windows"
 PLAIN = 4
 """How many these are; windows of one key need more (`betimes.windows.runs`)."""
 
@@ -63,6 +66,9 @@ class Timeline:
         """Expressions whose values are no plain numbers."""
         self._places: list[Place] | None = None
         """Where events are, if some of them are outputs of other stages."""
+        self._dropped = 0
+        """How many have been dropped: rows are written by their numbers among all there were."""
+        self._ranges = Ranges(_LENGTH)
 
     def __len__(self) -> int:
         return int(self.numbers.shape[1])
@@ -112,6 +118,7 @@ class Timeline:
             low = int(self.numbers[TS].searchsorted(first))
         self._append(numbers, floats, whole, objects, places)
         if low < known:
+            self._ranges.cut_off(self._dropped + low)
             self._sort(low)
 
     def _append(
@@ -125,8 +132,10 @@ class Timeline:
         before = len(self)
         for expression in objects:
             if expression not in self.objects:
+                self._ranges.clear()
                 self.objects[expression] = [self.value(expression, row) for row in range(before)]
         if places is not None and self._places is None:
+            self._ranges.clear()
             self._places = [self.place(row) for row in range(before)]
         self._numbers.append(numbers)
         self._floats.append(floats)
@@ -167,6 +176,7 @@ class Timeline:
         if row == len(self) or self.place(row) != place:
             return None
         key = self.numbers.item(KEY, row)
+        self._ranges.cut_off(self._dropped + row)
         for view in self._views:
             view[:, row:-1] = view[:, row + 1 :].copy()
         for column in self._columns:
@@ -202,33 +212,48 @@ class Timeline:
                 column.keep(low - len(stay), high)
             for values in self._lists:
                 values[:low] = [values[row] for row in stay.tolist()]
+            changed = self._dropped + low
+            self._dropped = changed - len(stay)
+            self._ranges.drop(self._dropped, changed)
         if not len(self):
             self.objects, self._places = {}, None
 
     # Elsewhere
 
-    def state_of(self) -> tuple[Any, ...]:
-        """Everything needed to resume elsewhere."""
-        views = (np.ascontiguousarray(view) for view in self._views)
-        return *views, self.objects, self._places
+    def state_of(self, volumes: VolumeWriter) -> list[tuple[int, int, Ref]]:
+        """Everything needed to resume elsewhere; what no longer changes is written once."""
+        first = self._dropped
 
-    def resume(self, kept: Sequence[Any], keys: int) -> None:
+        def cut(low: int, high: int) -> tuple[Any, ...]:
+            rows = slice(low - first, high - first)
+            views = (np.ascontiguousarray(view[:, rows]) for view in self._views)
+            objects = {expression: values[rows] for expression, values in self.objects.items()}
+            return *views, objects, None if self._places is None else self._places[rows]
+
+        return self._ranges.write(volumes, first + len(self), cut, _WHAT, first)
+
+    def resume(self, kept: list[Any], volumes: VolumeReader, keys: int) -> None:
         """Resume from what `state_of` kept; there are so many keys."""
-        numbers, floats, whole, objects, places = kept
-        what = "the events of windows"
-        stored.array(numbers, np.int64, (self.numbers.shape[0], None), what)
-        shape = self.floats.shape[0], numbers.shape[1]
-        stored.array(floats, np.float64, shape, what)
-        stored.array(whole, np.bool_, shape, what)
-        stored.indices(numbers[KEY], keys, "the keys of windows")
-        stored.require((np.diff(numbers[TS]) >= 0).all(), f"{what} are not in order")
-        lists = [*objects.values(), *([] if places is None else [places])]
-        stored.require(
-            all(len(values) == shape[1] for values in lists), f"{what} are not all there"
-        )
-        self._numbers, self._floats = Growing(numbers), Growing(floats)
-        self._whole = Growing(whole)
-        self.objects, self._places = objects, places
+        self._dropped = kept[0][0] if kept else 0
+        for numbers, floats, whole, objects, places in self._ranges.read(volumes, kept, _WHAT):
+            stored.array(numbers, np.int64, (self.numbers.shape[0], None), _WHAT)
+            shape = self.floats.shape[0], numbers.shape[1]
+            stored.array(floats, np.float64, shape, _WHAT)
+            stored.array(whole, np.bool_, shape, _WHAT)
+            lists = [*objects.values(), *([] if places is None else [places])]
+            stored.require(
+                all(len(values) == shape[1] for values in lists), f"{_WHAT} are not all there"
+            )
+            same = objects.keys() == self.objects.keys() and (places is None) == self.is_plain
+            stored.require(same or not len(self), f"{_WHAT} do not fit together")
+            for growing, part in zip(self._columns, (numbers, floats, whole), strict=True):
+                growing.append(part)
+            for expression, values in objects.items():
+                self.objects.setdefault(expression, []).extend(values)
+            if places is not None:
+                self._places = [*(self._places or []), *places]
+        stored.indices(self.numbers[KEY], keys, "the keys of windows")
+        stored.require((np.diff(self.numbers[TS]) >= 0).all(), f"{_WHAT} are not in order")
 
 
 def _plain(value: float, *, integer: bool) -> Any:

@@ -81,7 +81,9 @@ def _add_window(hierarchy: Hierarchy, here: Heading, values: dict[str, Any], job
         job.problems.add(here, None, "expected either the table aggregate or function")
         return
     try:
-        operator = aggregate(**columns) if columns else _found(function, job.folder, "summary")
+        operator = (
+            _found(function, job.folder, "summary") if columns is None else aggregate(**columns)
+        )
         hierarchy.add(windowed(operator, window(**given), **options), **wiring)
     except _ImportProblemError as error:
         job.problems.add(here, "function", str(error))
