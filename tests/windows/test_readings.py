@@ -9,6 +9,7 @@ import pytest
 
 import betimes as bt
 from betimes.host.joining import together
+from betimes.testing import oracle
 from tests.windows.material import Quiet, Steps
 
 
@@ -82,3 +83,22 @@ def test_other_detectors_have_no_parts() -> None:
 )
 def test_it_explains_itself(windowed: Any, said: str) -> None:
     assert windowed.explain() == said
+
+
+@pytest.mark.parametrize("shape", [bt.window(gap=3), bt.window(time=4)], ids=["gap", "time"])
+def test_keys_that_have_gone_quiet_are_given_up(shape: Any) -> None:
+    made = bt.Hierarchy(clock="A")
+    operator = bt.windowed(Steps, shape, instances=2, workers="inline")
+    made.add(operator, on="A", emits="made", by="k", name="tested")
+    events = [bt.Event("A", ts, {"k": ts // 5, "v": ts % 4}) for ts in range(1000)]
+    for low in range(0, 1000, 4):
+        events[low : low + 4] = reversed(events[low : low + 4])
+    engine = bt.Engine(made, attenuation=0, retention=20)
+    changes = [change for event in events[:500] for change in engine.feed(event)]
+    saved, size = engine.checkpoint(), len(engine.checkpoint())
+    engine = bt.Engine(made, attenuation=0, retention=20)
+    engine.restore(saved)
+    changes += [change for event in events[500:] for change in engine.feed(event)]
+    assert engine.stats["tested"].parts["splitter"]["keys"] < 12
+    assert len(engine.checkpoint()) < 1.2 * size
+    assert bt.fold([*changes, *engine.finish()]) == oracle(made, events)

@@ -265,6 +265,8 @@ class Instance:
         low = bisect_left(mine.places, before)
         del mine.places[:low], mine.events[:low]
         mine.revisions = {place: r for place, r in mine.revisions.items() if place >= before}
+        if not (mine.places or mine.runs or mine.revisions):
+            del self._keys[key]
         # What DEL may have overtaken was sent before this.
         self._deleted = {w: r for w, r in self._deleted.items() if r > revision}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from betimes.engine.news.outputs import Place
-from betimes.model.stored import require, shaped
+from betimes.model.stored import Int, require, shaped
 from betimes.windows.cutting import Kept
 from betimes.windows.messages import Closing
 from betimes.windows.splitting import Cut, Entry, KeySplitter, Save
@@ -47,6 +47,7 @@ def page_of(key: KeySplitter, low: Place | None, high: Place | None, *, sent: bo
 def rest_of(key: KeySplitter) -> dict[str, Any]:
     """What is in no page."""
     return {
+        "ordinal": key.ordinal,
         "cutter": key.cutter.snapshot(),
         "failed": [(e.place, e.event, e.at) for e in key.failed.values()],
         "open": [(number, cut.id) for number, cut in key.open.items()],
@@ -57,6 +58,7 @@ def rest_of(key: KeySplitter) -> dict[str, Any]:
 
 def resume_key(key: KeySplitter, rest: dict[str, Any], pages: Iterable[Any]) -> None:
     """Resume from these; instances are as they were, and pages are known already."""
+    key.ordinal = shaped(rest["ordinal"], Int, _WHAT)
     key.cutter.restore(shaped(rest["cutter"], Kept, _WHAT))
     key.failed = {entry[0]: Entry(*entry) for entry in rest["failed"]}
     saves = [rest["save"]]

@@ -150,6 +150,11 @@ class KeyMerger:
                 del self._counts[name]
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.known or self._counts)
+
+    @property
     def windows(self) -> int:
         """How many windows it knows."""
         return len(self.known)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from betimes.engine.news.outputs import Place
 from betimes.engine.snapshots.spacing import Costs, SnapshotModel
+from betimes.engine.stages.tactic import END as END_OF_TIME
 from betimes.model.event import Event
 from betimes.model.stored import require
 from betimes.windows.messages import END, EVENT, FORGET, GONE, Closing, Message, Parcel
@@ -34,16 +36,22 @@ class Splitter:
         self.timed = isinstance(window, TimeWindow)
         self.may_fail = isinstance(window, FreeWindow | GapWindow)
         """Whether cutting can fail: conditions may raise, and windows may grow too large."""
+        self._forgets = isinstance(window, TimeWindow | GapWindow)
+        """Whether a key without windows is like one that never was."""
         self.spacing = spacing
         self.costs = Costs(apart=True)
         self.time = time
         self.fail = fail
         self.mend = mend
         self.keys: dict[Any, KeySplitter] = {}
+        self._ripe: list[tuple[int, int, Any]] = []
+        """When which key has something to forget; earliest first."""
+        self._ripens: dict[Any, int] = {}
         self.counts: Counter[str] = Counter()
         """Messages by kind, snapshots and replays."""
         self._schedule = schedule
         self._ids = 0
+        self._ordinals = 0
         self._revision = 0
         self._loads = [0] * instances
         """How many open windows each instance has."""
@@ -59,8 +67,32 @@ class Splitter:
         """The splitter of a key."""
         found = self.keys.get(key)
         if found is None:
-            found = self.keys[key] = KeySplitter(key, len(self.keys), self)
+            found = self.keys[key] = KeySplitter(key, self._ordinals, self)
+            self._ordinals += 1
         return found
+
+    def watch(self, key: KeySplitter) -> None:
+        """Note when there is something to forget about a key."""
+        if key.ripens < END_OF_TIME and self._ripens.get(key.key) != key.ripens:
+            self._ripens[key.key] = key.ripens
+            heappush(self._ripe, (key.ripens, key.ordinal, key.key))
+
+    def ripe(self, before: int) -> list[KeySplitter]:
+        """The keys that have something to forget from before a time; then watch them again."""
+        found = []
+        while self._ripe and self._ripe[0][0] <= before:
+            ripens, _, key = heappop(self._ripe)
+            if self._ripens.get(key) == ripens:
+                del self._ripens[key]
+                found.append(self.keys[key])
+        return found
+
+    def give_up(self, key: KeySplitter) -> bool:
+        """Forget a key if nothing is left of it; whether that is so."""
+        if not self._forgets or key.entries or key.cuts or key.failed:
+            return False
+        del self.keys[key.key]
+        return True
 
     def tell(self, key: KeySplitter) -> None:
         """Fill the boxes with what has changed for a key; what is about the past is urgent."""
@@ -160,12 +192,12 @@ class Splitter:
             found += key.everything_for(instance)
         return found
 
-    def state_of(self) -> tuple[int, int, list[int]]:
-        """What no key has: how many windows and messages there were, and who has how many."""
-        return self._ids, self._revision, list(self._loads)
+    def state_of(self) -> tuple[int, int, int, list[int]]:
+        """How many windows, keys and messages there were, and the loads of the instances."""
+        return self._ids, self._ordinals, self._revision, list(self._loads)
 
-    def resume(self, kept: tuple[int, int, list[int]]) -> None:
-        """Resume from what `state_of` kept; then the keys do."""
-        self._ids, self._revision, loads = kept
+    def resume(self, kept: tuple[int, int, int, list[int]]) -> None:
+        """Resume from what `state_of` kept, after all keys."""
+        self._ids, self._ordinals, self._revision, loads = kept
         require(type(self._revision) is int, "messages about windows have no numbers")
         self._loads = list(loads)

@@ -74,9 +74,6 @@ class WindowTactic(RowArrivals):
         self._due: list[tuple[int, bytes, int, Any]] = []
         """When time ends a window, and of which key; earliest first."""
         self._armed: dict[Any, int] = {}
-        self._ripe: list[tuple[int, int, Any]] = []
-        """When which key has something to forget; earliest first."""
-        self._ripens: dict[Any, int] = {}
         self._why: dict[Any, Why] = {}
         """The keys that changed in this batch before what they had handled."""
 
@@ -146,7 +143,7 @@ class WindowTactic(RowArrivals):
         for key in touched:
             splitter.key(key).rest()
             self._arm(splitter.key(key))
-            self._watch(splitter.key(key))
+            splitter.watch(splitter.key(key))
         self._why = {}
 
     def _take_in(self, events: EventRows) -> dict[Any, None]:
@@ -282,22 +279,9 @@ class WindowTactic(RowArrivals):
 
     # Memory
 
-    def _watch(self, key: KeySplitter) -> None:
-        """Note when there is something to forget."""
-        ripens = key.ripens
-        if ripens < END and self._ripens.get(key.key) != ripens:
-            self._ripens[key.key] = ripens
-            heappush(self._ripe, (ripens, key.ordinal, key.key))
-
     def forget(self, before: int) -> Iterable[Sequence[Output]]:
-        ripe = []
-        while self._ripe and self._ripe[0][0] <= before:
-            ripens, _, key = heappop(self._ripe)
-            if self._ripens.get(key) == ripens:
-                del self._ripens[key]
-                ripe.append(key)
-        for key in ripe:
-            splitter = self._splitter.key(key)
+        for splitter in self._splitter.ripe(before):
+            key = splitter.key
             known = {cut.id for cut in splitter.cuts}
             settled = splitter.forget(before)
             left = {cut.id for cut in splitter.cuts}
@@ -308,7 +292,11 @@ class WindowTactic(RowArrivals):
             for cause in [cause for cause in mine if cause <= settled]:
                 splitter.pages.touch(cause)
                 yield mine.pop(cause)
-            self._watch(splitter)
+            if not mine and self._merger.key(key).empty and self._splitter.give_up(splitter):
+                del self._merger.keys[key]
+                self._outputs.pop(key, None)
+            else:
+                self._splitter.watch(splitter)
         self.team.drop(self._splitter.parcels())
 
     def _earliest(self, key: KeySplitter) -> int:
@@ -336,6 +324,7 @@ class WindowTactic(RowArrivals):
         mergers = list(self._merger.keys.values())
         found: dict[str, dict[str, float]] = {
             "splitter": {
+                "keys": len(splitters),
                 "kept": sum(len(splitter.entries) for splitter in splitters),
                 "open": sum(len(splitter.open) for splitter in splitters),
                 **self._splitter.counts,
@@ -395,11 +384,11 @@ class WindowTactic(RowArrivals):
     def resume(self, kept: dict[str, Any], volumes: VolumeReader) -> None:
         self._resume_arrivals(kept)
         self._passed = kept["passed"]
-        self._splitter.resume(kept["splitter"])
         told: list[Message] = []
         for key, rest, merged, refs in kept["keys"]:
             self._resume_key(key, rest, refs, volumes, told)
             self._merger.key(key).resume(merged)
+        self._splitter.resume(kept["splitter"])
         if self.team.stuck is not None:
             self.team.stuck.update(kept["stuck"])
             self._stuck = _where(self.team.stuck)
@@ -425,7 +414,7 @@ class WindowTactic(RowArrivals):
         if mine:
             self._outputs[key] = mine
         self._arm(splitter)
-        self._watch(splitter)
+        self._splitter.watch(splitter)
 
     def _rebuild(self, told: Iterable[Message]) -> None:
         """The merger hears again what is out already."""
