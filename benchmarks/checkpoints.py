@@ -4,8 +4,8 @@ An engine is fed until its history takes the default budget of 32 MB. Then, afte
 batches, it is saved twice: *whole*, as `Engine.checkpoint()` does, and *apart*, as hosts do, which
 store history that no longer changes once, in volumes. Seconds are CPU time.
 
-The three detectors have the three tactics: a Python detector by key, a per-batch detector, and a
-compiled pattern by key.
+The detectors have all tactics but transactions: a Python detector by key, a per-batch detector, a
+compiled pattern by key, an object per window, and compiled aggregates over windows of both kinds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from rich.table import Table
 
 from benchmarks.patterns import stream_of
 from benchmarks.streams import cut
-from betimes import Engine, Event, EventBatch, Hierarchy, pattern
+from betimes import Engine, Event, EventBatch, Hierarchy, aggregate, pattern, window, windowed
 
+DETECTORS = (
+    "per event", "per batch", "pattern", "windows", "windows of time", "windows by count",
+)  # fmt: skip
 BATCH = 20_000
 BUDGET = 32_000_000
 
@@ -63,6 +66,12 @@ def hierarchy(name: str) -> Hierarchy:
     made = Hierarchy(clock="X")
     if name == "pattern":
         made.add(pattern("A !(A|B) C", by="key", emits="count"), name="searched")
+    elif name.startswith("windows"):
+        operator: Any = Counts if name == "windows" else aggregate(n="count()")
+        shape = window(time="10s") if name == "windows of time" else window(count=100, slide=50)
+        made.add(
+            windowed(operator, shape), on=("A", "B", "C"), emits="count", by="key", name="searched"
+        )
     elif name == "per event":
         made.add(Counts, on=("A", "B", "C"), emits="count", by="key", name="searched")
     else:
@@ -102,7 +111,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="checkpoints to measure")
     rounds = parser.parse_args().rounds
     table = Table("detector", "whole, s", "whole, MB", "apart, s", "apart, MB")
-    for name in ("per event", "per batch", "pattern"):
+    for name in DETECTORS:
         columns = list(zip(*compare(name, rounds), strict=True))
         seconds, whole, took, apart = (median(column) for column in columns)
         table.add_row(
