@@ -46,7 +46,7 @@ from betimes.model.stored import shaped
 from betimes.model.volumes import VolumeReader, VolumeWriter, Written
 from betimes.ordering.workspace import Workspace
 
-FORMAT = 10
+FORMAT = 11
 """Layout of a checkpoint; any other layout is refused."""
 
 _NOTHING: Mapping[bytes, bytes] = {}

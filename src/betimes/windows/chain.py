@@ -45,6 +45,7 @@ from betimes.model.errors import BetimesError
 from betimes.windows.messages import END, EVENT, FAILED, GONE, Message, Parcel
 from betimes.windows.operators import OperatorSpec
 from betimes.windows.plan import Windowed
+from betimes.windows.shipping import shipped, unshipped
 from betimes.windows.tactic import WindowTactic
 from betimes.windows.team import Inline, MakeTeam, Recruit, Revive, Stuck
 
@@ -257,7 +258,7 @@ class Station:
             instance = self._instances[name]
             told = []
             for each, urgent, messages in parcels:
-                said = instance.receive(Parcel(urgent, messages))
+                said = instance.receive(Parcel(urgent, list(unshipped(messages))))
                 told.append((each, [message for message in said if message[0] != FAILED]))
             counts = dict(instance.counts)
             instance.counts.clear()
@@ -266,19 +267,24 @@ class Station:
 
     def state_of(self) -> bytes:
         """Everything needed to resume elsewhere: windows are handled again there."""
-        known = {name: instance.everything() for name, instance in self._instances.items()}
+        each = self._instances.items()
+        known = {name: shipped(instance.everything()) for name, instance in each}
         return dumps(known, _PARCELS)
 
     def resume(self, kept: bytes) -> None:
         """Resume from what `state_of` kept."""
         for name, messages in loads(kept, _PARCELS).items():
-            self._instances[name].receive(Parcel(True, messages))
+            self._instances[name].receive(Parcel(True, list(unshipped(messages))))
             self._instances[name].counts.clear()
 
 
 def parcels_for(boxes: dict[str, list[tuple[int, bool, list[Message]]]]) -> bytes:
     """What is sent to a station: parcels by operator."""
-    return dumps(boxes, _PARCELS)
+    ready = {
+        name: [(number, urgent, shipped(messages)) for number, urgent, messages in mine]
+        for name, mine in boxes.items()
+    }
+    return dumps(ready, _PARCELS)
 
 
 def answers_of(data: bytes) -> dict[str, Answer]:

@@ -3,9 +3,10 @@
 A team takes parcels and returns what the instances answer. It waits for all of them, so that a
 batch has one result; how long each takes, and in which order they answer, makes no difference.
 
-Worker processes get parcels as bytes. When one dies, its replacement gets everything that the
-splitter has for it, then the parcel that was not answered. Parcels may therefore come twice, which
-changes nothing: the newest revision counts, and an event that is there stays.
+Worker processes get parcels as bytes, long runs of events as columns. When one dies, its
+replacement gets everything that the splitter has for it, then the parcel that was not answered.
+Parcels may therefore come twice, which changes nothing: the newest revision counts, and an event
+that is there stays.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from betimes.parallel import Pool, packed
 from betimes.windows.instances import Instance
 from betimes.windows.messages import Message, Parcel
 from betimes.windows.operators import OperatorSpec
+from betimes.windows.shipping import shipped, unshipped
 
 _WHAT = "a message between splitter and instances"
 
@@ -77,7 +79,7 @@ class Recruit:
         if self._instance is None:
             self._instance = self.instance(perf_counter)
         urgent, messages, revives = loads(data, _WHAT)
-        told = self._instance.receive(Parcel(urgent, messages))
+        told = self._instance.receive(Parcel(urgent, list(unshipped(messages))))
         if revives:
             self._instance.tell_again()
         counts = dict(self._instance.counts)
@@ -136,7 +138,7 @@ class Processes:
         assert self.stuck is not None
         pool, open_ = self.pool, set()
         for number, parcel in parcels:
-            data = dumps((parcel.urgent, parcel.messages, False), _WHAT)
+            data = dumps((parcel.urgent, shipped(parcel.messages), False), _WHAT)
             self.bytes_sent += len(data)
             open_.add(pool.send(data, to=number))
         while open_:
@@ -150,7 +152,7 @@ class Processes:
         _no_answer(self.deliver(parcels))
 
     def _revived(self, number: int) -> list[bytes]:
-        return [dumps((True, self._revive(number), True), _WHAT)]
+        return [dumps((True, shipped(self._revive(number)), True), _WHAT)]
 
 
 def _no_answer(told: Iterable[Message]) -> None:
