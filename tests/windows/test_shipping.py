@@ -36,7 +36,7 @@ def there_and_back(messages: list[Message]) -> tuple[list[Message], list[Message
 @given(st.data())
 @share(0.3)
 def test_messages_arrive_as_they_were(kind: str, data: st.DataObject) -> None:
-    keys = data.draw(st.sampled_from([[None], [1, 1.0, True], ["a", "b"]]))
+    keys: list[Any] = data.draw(st.sampled_from([[None], [1, 1.0, True], ["a", "b"]]))
     ties = data.draw(st.sampled_from([st.just(3), TIES]))
     columns = data.draw(st.sampled_from([("v",), ("v", "w"), ()]))
     messages: list[Message] = []
