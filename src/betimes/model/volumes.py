@@ -215,10 +215,10 @@ class Ranges:
         ]
 
     def read(
-        self, volumes: VolumeReader, written: list[tuple[int, int, Ref]], what: str
+        self, volumes: VolumeReader, written: list[tuple[int, int, Ref]], what: str, first: int = 0
     ) -> Iterator[Any]:
         """What `write` has written, piece by piece."""
-        end = written[0][0] if written else 0
+        end = first
         for number, (low, high, at) in enumerate(written, start=1):
             require(low == end <= high, f"{what} has gaps")
             end = high

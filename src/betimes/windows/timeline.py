@@ -235,7 +235,9 @@ class Timeline:
     def resume(self, kept: list[Any], volumes: VolumeReader, keys: int) -> None:
         """Resume from what `state_of` kept; there are so many keys."""
         self._dropped = kept[0][0] if kept else 0
-        for numbers, floats, whole, objects, places in self._ranges.read(volumes, kept, _WHAT):
+        for numbers, floats, whole, objects, places in self._ranges.read(
+            volumes, kept, _WHAT, self._dropped
+        ):
             stored.array(numbers, np.int64, (self.numbers.shape[0], None), _WHAT)
             shape = self.floats.shape[0], numbers.shape[1]
             stored.array(floats, np.float64, shape, _WHAT)
