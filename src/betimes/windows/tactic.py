@@ -295,6 +295,7 @@ class WindowTactic(RowArrivals):
             if not mine and self._merger.key(key).empty and self._splitter.give_up(splitter):
                 del self._merger.keys[key]
                 self._outputs.pop(key, None)
+                self._armed.pop(key, None)
             else:
                 self._splitter.watch(splitter)
         self.team.drop(self._splitter.parcels())
