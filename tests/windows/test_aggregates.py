@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import betimes as bt
 from betimes import Engine, Event, EventBatch, Hierarchy, fold
 from betimes.engine.stages.rows import RowTactic
+from betimes.model.change import Change
 from betimes.model.errors import BetimesError
 from betimes.testing import oracle
 from betimes.testing.strategies import cut, disordered
@@ -140,6 +141,34 @@ def test_what_no_float_can_hold_is_infinite() -> None:
     assert run(made, [values[1:], values[:1]])[0] == oracle(made, values)
     (change,) = bt.detect(values, made)
     assert (change.payload["mean"], change.payload["half"]) == (-math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("shape", [bt.window(gap=5), bt.window(time=10)], ids=["gap", "time"])
+def test_what_is_taken_back_is_what_was_said_to_the_kind_of_each_number(shape: Any) -> None:
+    """Also if other results of the batch, or of the history, are of another kind."""
+    made = hierarchy(bt.aggregate(x="max(v)"), shape, "k")
+
+    def row(ts: int, v: float) -> list[Event]:
+        return [Event("A", ts, {"k": k, "v": v}) for k in range(20)]
+
+    batches = [row(1, 3), row(12, 2.5), row(25, 1), row(2, 9), row(13, 1.5), row(26, 4), row(60, 1)]
+    engine, changes = Engine(made, attenuation=0, retention=FOREVER), list[Change]()
+    for batch in batches:
+        changes += engine.feed(batch)
+        saved = engine.checkpoint()
+        engine = Engine(made, attenuation=0, retention=FOREVER)
+        engine.restore(saved)
+    changes += engine.finish()
+    said = {c.match_id: c.payload for c in changes if c.change_type == "insert"}
+    for change in changes:
+        assert repr(change.payload) == repr(said[change.match_id])
+    assert fold(changes) == oracle(made, [event for batch in batches for event in batch])
+
+
+def test_large_windows_take_no_room_for_events_that_never_came() -> None:
+    made = hierarchy(bt.aggregate(n="count()"), bt.window(count=10**12, slide=1), "k")
+    events = [Event("A", ts, {"k": ts // 2}) for ts in range(200)]
+    assert len(bt.detect(events, made)) == 200
 
 
 def test_text_that_is_no_unicode_is_handed_on() -> None:

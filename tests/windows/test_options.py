@@ -10,6 +10,7 @@ import pytest
 
 import betimes as bt
 from betimes import DetectorError, Engine, Event, Hierarchy, OptionError
+from betimes.testing import oracle
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,13 @@ def test_a_bad_operator_is_refused() -> None:
         Hierarchy().add(bt.windowed(bt.aggregate(n="count()"), two), on="A", emits=("b", "c"))
     with pytest.raises(OptionError, match="another name for the aggregate 'n' of 'made'"):
         Hierarchy().add(bt.windowed(bt.aggregate(n="count()"), two), on="A", emits="made", by="n")
+    for operator in (bt.aggregate(n="count()"), len_of):
+        with pytest.raises(OptionError, match=r"'made' to be by another column.*window\.end"):
+            Hierarchy().add(
+                bt.windowed(operator, two), on="A", emits="made", by="window.end", name="made"
+            )
+    with pytest.raises(OptionError, match="at most 1,000,000,000,000 events, got limit="):
+        bt.window(gap=5, limit=10**20)
 
 
 def run(operator: Any, window: Any = None, **options: Any) -> Engine:
@@ -117,6 +125,17 @@ def test_what_lies_outside_its_window_is_an_error(operator: Any) -> None:
         run(operator)
 
 
+class Odd:
+    def on_event(self, event: Event) -> Event:
+        return Event("made", event.ts, {1: 2})  # type: ignore[dict-item]
+
+
+def test_an_operator_whose_payloads_cannot_be_compared_is_an_error() -> None:
+    with pytest.raises(DetectorError, match="'tested' to make events whose payloads have text"):
+        run(Odd)
+    assert run(Odd, errors="skip").stats["tested"].errors == 20
+
+
 class Five:
     def on_event(self, _event: Event) -> int:
         return 5
@@ -137,6 +156,25 @@ def test_a_window_that_never_ends_is_named() -> None:
         run(len_of, endless)
     with pytest.raises(DetectorError, match="began at 10 has more than limit=9 events"):
         run(len_of, bt.window(gap=5, limit=9))
+
+
+def test_the_event_that_ends_a_window_counts() -> None:
+    shape = bt.window(open="v == 0", close="v == 3", limit=4)
+    assert run(len_of, shape).stats["tested"].errors == 0
+    with pytest.raises(DetectorError, match="more than limit=3 events"):
+        run(len_of, bt.window(open="v == 0", close="v == 3", limit=3))
+
+
+def first_of(_table: pa.Table, window: Any) -> dict[str, Any]:
+    return {"first": window.first["v"]}
+
+
+def test_the_window_that_a_function_gets_has_its_first_event() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(bt.windowed(first_of, bt.window(count=2)), on="A", emits="made")
+    events = [Event("A", ts, {"v": 10 * ts}) for ts in range(4)]
+    assert [change.payload["first"] for change in bt.detect(events, hierarchy)] == [0, 20]
+    assert bt.fold(bt.detect(events, hierarchy)) == oracle(hierarchy, events)
 
 
 def len_of(table: pa.Table) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Span(msgspec.Struct):
     complete: bool = True
     """Whether it ended by itself, not because the stream did."""
     first: Event | None = None
-    """Its first event, if a user's `close` may ask for it."""
+    """Its first event."""
 
 
 Kept = tuple[Int, list[tuple[Int, Int, Int, Int, bool, Event | None]], Any]
@@ -204,10 +204,9 @@ class FreeCutter(Cutter):
         for span in self.open.values():
             span.count += 1
             span.end = event.ts
+            _check_limit(span, self._window.limit, "close has not held")
             if self._closes(event, span, *self._state):
                 closed.append(span)
-            else:
-                _check_limit(span, self._window.limit, "close has not held")
         return begun, self._close(closed)
 
     def snapshot(self) -> Kept:

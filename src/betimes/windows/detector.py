@@ -39,6 +39,7 @@ class WindowDetector:
         begun, ended = self._cutter.take(event)
         spans = {span._number: span for span in ended} | self._cutter.open
         for span in begun:
+            span.first = event
             self._states[span._number] = self._operator.begin()
         for number, state in self._states.items():
             made += self._new(number, self._operator.take(state, event, spans[number]))

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 
 from betimes.engine.snapshots.states import Snapshotter
+from betimes.model.change import content
 from betimes.model.detector import DetectorError, Maker
 from betimes.model.errors import OptionError
 from betimes.model.event import Event
@@ -107,7 +108,18 @@ class PerWindow:
         for event in made:
             if isinstance(event, Event):  # what else it is, the engine says
                 check_within(event.ts, span, self._name)
+                self._check_payload(event)
         return made
+
+    def _check_payload(self, event: Event) -> None:
+        """Equal events count once, so they must be comparable."""
+        try:
+            content(event)
+        except TypeError as error:
+            raise DetectorError(
+                f"expected {self._name!r} to make events whose payloads have text as keys, got "
+                f"{event.payload!r}: {error}"
+            ) from error
 
     def _listed(self, result: Any) -> list[Event]:
         if isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):

@@ -17,6 +17,7 @@ from betimes.patterns.conditions import Expression, condition
 
 LIMIT = 100_000
 """The most events of a window that nothing else bounds, unless `limit` says otherwise."""
+MOST = 10**12
 OVERLAP = 100_000
 """The most windows of time that an event may belong to."""
 
@@ -204,7 +205,9 @@ events between two windows would be in none, got time='2s', slide='10s'
 
 def _whole(value: object, name: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
+        if value <= MOST:
+            return value
+        raise OptionError(f"expected {name} to be at most {MOST:,} events, got {name}={value:,}")
     raise OptionError(f"expected {name} to be a number of events, 1 or more, got {name}={value!r}")
 
 

@@ -16,9 +16,11 @@ from betimes.windows.aggregates import Aggregate
 from betimes.windows.detector import WindowDetector
 from betimes.windows.operators import (
     FRAMES,
+    OWN,
     Frame,
     OperatorSpec,
     checked,
+    is_of_whole,
 )
 from betimes.windows.plan import WORKERS, Windowed, Workers
 from betimes.windows.runs import RunTactic
@@ -123,13 +125,18 @@ def _windowed(
             f"expected another name for the aggregate {by!r} of {called!r}: its results have the "
             f"key in a column {by!r}, as by={by!r}"
         )
+    if by in OWN and (isinstance(detector.operator, Aggregate) or is_of_whole(detector.operator)):
+        raise OptionError(
+            f"expected {called!r} to be by another column: its results have a {by!r} of their own, "
+            f"got by={by!r}; rename that column in a detector between the two"
+        )
     spec = OperatorSpec(detector.operator, detector.frame, types, by, called)
     if detector.apart:
         check_travels(Recruit(spec, detector.snapshots))
     operator = spec.operator()
     maker = DescribedMaker(detector, lambda: WindowDetector(detector.window, operator))
     tactic: TacticMaker = partial(WindowTactic, detector, spec)
-    if detector.compiles and not (by or "").startswith("window."):
+    if detector.compiles:
         compiled: Any = AggregateTactic if isinstance(detector.window, TimeWindow) else RunTactic
         tactic = partial(compiled, detector.window, spec)
     return Node(called, maker, type_names(on, "on"), types, by, tactic)

@@ -383,7 +383,7 @@ class Outputs(Sequence[Output]):
         return cls(
             ids,
             np.concatenate([part.numbers for part in parts], axis=1),
-            lambda: EventBatch.concat([part.events for part in parts]),
+            lambda: EventBatch.concat([part.events for part in parts], exact=True),
             None if origin else lambda: [place for part in parts for place in part.places],
             None if origin else lambda: [place for part in parts for place in part.causes],
             Coded.concat([part.cause_types for part in parts]),
