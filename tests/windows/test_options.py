@@ -125,6 +125,19 @@ def test_what_lies_outside_its_window_is_an_error(operator: Any) -> None:
         run(operator)
 
 
+def renamed(table: pa.Table) -> dict[str, Any]:
+    return {"v": 10 * table.column("v")[0].as_py()}
+
+
+def test_a_function_cannot_change_the_key_of_its_window() -> None:
+    hierarchy = Hierarchy(clock="A")
+    hierarchy.add(
+        bt.windowed(renamed, bt.window(count=2)), on="A", emits="made", by="v", name="tested"
+    )
+    with pytest.raises(DetectorError, match="'tested' returned v=20 for a window of v=2, its key"):
+        bt.detect([Event("A", ts, {"v": 2}) for ts in range(4)], hierarchy)
+
+
 class Odd:
     def on_event(self, event: Event) -> Event:
         return Event("made", event.ts, {1: 2})  # type: ignore[dict-item]

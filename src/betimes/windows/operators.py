@@ -166,6 +166,12 @@ class OfWhole:
         key = {} if self._by is None else {self._by: state[0].payload.get(self._by)}
         for row in _rows(result, self._name):
             payload: dict[str, Any] = key | row
+            said = row.get(self._by or "")
+            if self._by in row and said != key[self._by] and said == said:  # it may be no number
+                raise DetectorError(
+                    f"{self._name!r} returned {self._by}={said!r} for a window of "
+                    f"{self._by}={key[self._by]!r}, its key; give that column another name"
+                )
             ts = payload.pop("ts", span.end)
             check_within(ts, span, self._name)
             yield result_of(self._emits, ts, payload, span, self._name)
@@ -189,17 +195,17 @@ class OfAggregates:
         self._name = name
 
     def begin(self) -> list[Any]:
-        return [None, *(column.begin() for column in self._columns)]
+        return [(), *(column.begin() for column in self._columns)]
 
     def take(self, state: list[Any], event: Event, span: Span) -> Iterable[Event]:  # noqa: ARG002
-        if self._by is not None:
-            state[0] = event.payload.get(self._by)
+        if self._by is not None and not state[0]:
+            state[0] = (event.payload.get(self._by),)
         for column, mine in zip(self._columns, state[1:], strict=True):
             column.take(mine, column.value(event))
         return ()
 
     def close(self, state: list[Any], span: Span) -> Iterable[Event]:
-        payload = {} if self._by is None else {self._by: state[0]}
+        payload = {} if self._by is None else {self._by: state[0][0]}
         for column, mine in zip(self._columns, state[1:], strict=True):
             payload[column.name] = column.result(mine)
         return [result_of(self._emits, span.end, payload, span, self._name)]
