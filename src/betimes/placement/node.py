@@ -124,7 +124,7 @@ class Node:
         self._first = -1
         """The first round that it will hear of."""
         self._adopted: dict[str, int] = {}
-        """With which round each stage came here last."""
+        """With which round each stage came here last, or left."""
         self._given: dict[str, int] = {}
         """With which round the state of each stage was sent away last."""
 
@@ -143,8 +143,9 @@ class Node:
             return [((DRIVER,), self._state(name, message.number)) for name in done]
         elif isinstance(message, Round):
             self._expect(message)
-        if self.name:
-            self._note_rounds()
+        if not self.name:
+            return []  # until it begins, a node only collects
+        self._note_rounds()
         return self._run()
 
     # What comes in
@@ -202,9 +203,13 @@ class Node:
 
     def _adopt(self, state: State) -> None:
         """A stage has come from elsewhere."""
-        name = state.stage
-        known = max(self._adopted.get(name, -1), self._first - 1)
-        if name in self.stages or state.number <= known:
+        name, known = state.stage, self._adopted.get(state.stage)
+        if known is not None:
+            # A node without a name is new: the earlier state is that from which it has to speak.
+            stale = state.number <= known if self.name else state.number >= known
+            if stale or (self.name and name in self.stages):
+                return
+        if self.name and state.number < self._first:
             return
         resume(self._begin(name, state.number), state.data)
         if name in self._ledgers:
@@ -229,7 +234,7 @@ class Node:
 
     def _oldest(self) -> int:
         """The first round for which something here has a use."""
-        return min(self._next.values(), default=self._after())
+        return min(self._next.values(), default=self._after()) if self.name else -1
 
     def _turn(self, name: str, said: list[Said]) -> bool:
         """One round of a stage, if it can take it; whether that has changed anything."""
@@ -273,6 +278,7 @@ class Node:
     def _leave(self, name: str, number: int) -> None:
         """A stage lives elsewhere from this round on; it may come back in a round that is known."""
         del self.stages[name], self._next[name]
+        self._adopted[name] = number  # a state from before would be a repeated one
         comes = [
             n for n, t in self._rounds.items() if n > number and self.name in t.newcomers(name)
         ]
