@@ -207,14 +207,13 @@ class LocalRun:
         self._truth: Counter[int] = Counter()
         self.announced = Announced()
         self.final = Announced()
-        self.done = self.sizes = self._ran_again = 0
+        self.done = self.sizes = 0
 
     def _new_engine(self) -> bt.Engine:
         return bt.Engine(ledger(workers=1), attenuation=self._attenuation)
 
     def __getstate__(self) -> dict[str, Any]:
-        saved = {"_engine": self._engine.checkpoint(), "_ran_again": self.again}
-        return self.__dict__ | saved
+        return self.__dict__ | {"_engine": self._engine.checkpoint()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -247,7 +246,7 @@ class LocalRun:
     @property
     def again(self) -> int:
         """How many transfers ran again."""
-        return self._ran_again + self._engine.stats["ledger"].replayed
+        return self._engine.stats["ledger"].replayed
 
 
 def main(arguments: list[str] | None = None) -> None:

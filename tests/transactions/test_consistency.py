@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,17 @@ def test_with_workers_they_do_as_well() -> None:
         announced.take(rows(engine.feed(events[first : first + 100])))
     announced.take(rows(engine.finish()))
     assert announced.taken_back
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was() -> None:
+    whole = LocalRun(600, 10, batch=50, attenuation=0, seed=1)
+    stopped = LocalRun(600, 10, batch=50, attenuation=0, seed=1)
+    list(whole.batches())
+    for _ in range(5):
+        next(stopped.batches())
+    stopped = pickle.loads(pickle.dumps(stopped))
+    list(stopped.batches())
+    assert (stopped.done, stopped.sizes, stopped.again) == (600, 12, whole.again)
 
 
 def in_halves(event: Event, accounts: Any) -> Iterator[Event]:
