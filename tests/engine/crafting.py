@@ -44,6 +44,7 @@ def put(state: Any, path: Path, value: Any) -> Any:
         return value
     step, rest = path[0], path[1:]
     if isinstance(state, dict):
+        state[step]  # there has to be something: a path that is out of date must not go unnoticed
         return {key: put(v, rest, value) if key == step else v for key, v in state.items()}
     items = [put(v, rest, value) if n == step else v for n, v in enumerate(state)]
     return deque(items, state.maxlen) if isinstance(state, deque) else type(state)(items)

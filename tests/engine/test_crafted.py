@@ -149,7 +149,7 @@ def test_windows_that_were_never_cut_are_refused(field: int, value: Any) -> None
     kept = loads(unsealed(engine.checkpoint(), "it"), "it")
     ((name, stage),) = kept["order"]["stages"].items()
     state = loads(stage, "it")
-    path = ("tactic", "splitter", "keys", 0, "cutter", 1, 0, field)
+    path = ("tactic", "keys", 0, 1, "cutter", 1, 0, field)
     kept["order"]["stages"][name] = dumps(put(state, path, value), "it")
     with pytest.raises(CheckpointError):
         Engine(windows(), attenuation=0.0).restore(sealed(dumps(kept, "it")))
