@@ -8,6 +8,9 @@ from __future__ import annotations
 
 SURE = 128
 """Transactions after which only the newest measurement counts."""
+_JUMP = 2.0
+"""So many times what is known is the most that one measurement counts: something else, such as
+garbage collection, may have got in its way."""
 _PAUSES = 4096, 1 << 20
 """Transactions between two trials of what was slower: at first, and at most."""
 
@@ -25,9 +28,9 @@ class Contest:
         self._since_trial += count
         if not counts:
             return
-        was, cost, known = self.faster(), seconds / count, self.costs.get(way)
-        weight = min(count / SURE, 1.0)
-        self.costs[way] = cost if known is None else known + weight * (cost - known)
+        was, cost, known = self.faster(), seconds / count, self.costs.get(way, seconds / count)
+        weight, most = min(count / SURE, 1.0), _JUMP * known
+        self.costs[way] = known + weight * (min(cost, most) - known)
         if self.faster() is not was:
             self._since_trial, self._pause = 0, _PAUSES[0]
 

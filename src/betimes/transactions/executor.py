@@ -85,6 +85,8 @@ class Executor:
         self._why = "no transaction has run yet"
         self._starting = False
         """Whether processes were starting in the last run: that says nothing about their speed."""
+        self._cold = True
+        """Whether nothing has run here: the first transactions take several times as long."""
         self._asked = workers != "auto"
         self._workers = self._count(workers, cores)
         self._hindsight = Hindsight()
@@ -223,7 +225,10 @@ class Executor:
         self.work["seconds"] += seconds
         if not there:
             self.work["worked"] += seconds
-        self._contest.note(there, seconds, count, counts=not (there and self._starting))
+        self._contest.note(
+            there, seconds, count, counts=not (self._starting if there else self._cold)
+        )
+        self._cold &= there
 
     # What it reports
 
