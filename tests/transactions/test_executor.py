@@ -31,12 +31,14 @@ class World:
         self.worked = 0.0
         self.pool = SimpleNamespace(ready=[True], close=lambda: None)
         self.numbers = count()
+        self.pauses: dict[int, float] = {}
+        """Transactions here that take longer, and by how much."""
 
     def time(self) -> float:
         return self.now
 
     def execute(self, event: Event, state: Any) -> Event:
-        self.now += self.costs[False]
+        self.now += self.costs[False] + self.pauses.get(self.ran[False], 0.0)
         self.ran[False] += 1
         return counting(event, state)
 
@@ -119,6 +121,15 @@ def test_short_transactions_are_never_sent(monkeypatch: pytest.MonkeyPatch) -> N
     executor = executor_in(world, monkeypatch)
     assert world.feed(executor, 10_000)[True] == 0
     assert "10 us, too short to send" in executor.explain()
+
+
+def test_pauses_and_cold_starts_do_not_make_transactions_look_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As garbage collection and first calls do."""
+    world = World(here=1e-5, there=1e-9)
+    world.pauses = {0: 0.01, 1_000: 0.05, 5_000: 0.05}
+    assert world.feed(executor_in(world, monkeypatch), 10_000)[True] == 0
 
 
 def test_nobody_starts_processes_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
