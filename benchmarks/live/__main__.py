@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for target in targets:
         console.print(f"{target.name}: {target.got:.2f}, wanted {target.wanted:.2f}")
     if options.pictures is not None:
+        options.pictures.mkdir(parents=True, exist_ok=True)
         for name, course in courses.items():
             file = f"live-{'spark' if options.spark else 'local'}-{name}.png"
             picture(course, options.pictures / file, f"{name}, {where}")
