@@ -29,7 +29,8 @@ class Contest:
         if not counts:
             return
         was, cost, known = self.faster(), seconds / count, self.costs.get(way, seconds / count)
-        weight, most = min(count / SURE, 1.0), _JUMP * known
+        weight = min(count / SURE, 1.0)
+        most = _JUMP * known or cost  # a coarse clock may have seen nothing
         self.costs[way] = known + weight * (min(cost, most) - known)
         if self.faster() is not was:
             self._since_trial, self._pause = 0, _PAUSES[0]
